@@ -104,6 +104,23 @@ impl FromIterator<(String, Value)> for Dict {
     }
 }
 
+/// An object with these keys, in this order: `dict! { "name": text, "count": 3_u64 }`.
+#[macro_export]
+macro_rules! dict {
+    ($($key:literal: $value:expr),* $(,)?) => {{
+        let mut dict = $crate::json::Dict::new();
+        $(dict.set($key, $value);)*
+        dict
+    }};
+}
+
+/// A list of what becomes values.
+impl<T: Into<Value>> FromIterator<T> for Value {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Value::List(items.into_iter().map(Into::into).collect())
+    }
+}
+
 impl Value {
     /// The object, if it is one.
     pub fn as_dict(&self) -> Option<&Dict> {

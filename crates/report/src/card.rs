@@ -14,6 +14,7 @@ use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
 use self::draw::{Card, Curve, Tile};
 use crate::Error;
 use crate::console::{bounds, interval_of};
+use crate::distinct::{by_key, distinct};
 use crate::html::Tone;
 use crate::html::hero::load;
 use crate::html::run::About;
@@ -208,15 +209,10 @@ impl Origin<'_> {
 
     /// The GPUs, or the client's processors if no GPU was found.
     fn hardware(&self) -> Option<String> {
-        let mut kinds: Vec<(&str, usize)> = Vec::new();
-        for gpu in &self.gpus {
-            match kinds.iter_mut().find(|(name, _)| name == gpu) {
-                Some((_, count)) => *count += 1,
-                None => kinds.push((gpu, 1)),
-            }
-        }
+        let kinds = by_key(self.gpus.iter().map(|gpu| (gpu, ())));
         if !kinds.is_empty() {
-            return Some(kinds.iter().map(|(name, count)| format!("{count}× {name}")).collect::<Vec<_>>().join(", "));
+            let kinds = kinds.iter().map(|(name, gpus)| format!("{}× {name}", gpus.len()));
+            return Some(kinds.collect::<Vec<_>>().join(", "));
         }
         let host = self.provenance.host.as_ref().filter(|host| !host.cpu.is_empty())?;
         Some(format!("client on {}× {}", host.cpus, host.cpu))
@@ -265,13 +261,8 @@ fn verdict(record: &RunRecord, about: &About) -> (Tone, String) {
     let verdict = Verdict::of(record);
     let tone = if verdict.worst() == Some(Severity::Bad) { Tone::Bad } else { Tone::Warning };
     let grave = verdict.findings.iter().filter(|finding| finding.severity != Severity::Note);
-    let mut texts: Vec<&str> = grave.map(|finding| finding.text.as_str()).collect();
-    for warning in &about.warnings {
-        if !texts.contains(&warning.as_str()) {
-            texts.push(warning);
-        }
-    }
-    match summed(&texts) {
+    let texts = grave.map(|finding| finding.text.as_str()).chain(about.warnings.iter().map(String::as_str));
+    match summed(&distinct(texts)) {
         Some(text) => (tone, text),
         None if record.trust.is_none() && about.client.is_none() => {
             (Tone::Warning, "no warnings, but how well the client kept up is not known".to_owned())

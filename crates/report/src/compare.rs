@@ -1,7 +1,6 @@
 //! `tacho compare`: results side by side. Tables of values and ratios per load level, the largest level within
 //! latency limits, and for each metric whether the difference is significant.
 
-mod file_name;
 pub mod forest;
 mod gate;
 mod join;

@@ -4,6 +4,7 @@
 use tacho_core::json::{Dict, Value};
 use tacho_record::{RunRecord, restored};
 
+use crate::distinct::{by_key, distinct};
 use crate::style::harmless_line;
 use crate::verdict::{Severity, severity};
 
@@ -20,12 +21,7 @@ pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a 
         caveats.iter().filter_map(entry).collect()
     };
     let mut lines = lines(side, results.iter().map(caveats).collect());
-    let mut servers: Vec<String> = Vec::new();
-    for server in results.iter().filter_map(|result| restored::provenance(result).server.name()) {
-        if !servers.contains(&server) {
-            servers.push(server);
-        }
-    }
+    let servers = distinct(results.iter().filter_map(|result| restored::provenance(result).server.name()));
     if servers.len() > 1 {
         lines.push(line("inputs_differ", side, &format!("the runs are of different servers: {}", servers.join(", "))));
     }
@@ -40,22 +36,14 @@ pub fn of_records(records: &[RunRecord]) -> Vec<String> {
 
 fn lines(side: Option<&str>, runs: Vec<Warnings<'_>>) -> Vec<String> {
     let total = runs.len();
-    // Each code with its first text and the number of runs that have it, in order of appearance.
-    let mut found: Vec<(&str, &str, usize)> = Vec::new();
-    for run in &runs {
-        let mut seen: Vec<&str> = Vec::new();
-        for (code, text) in run.iter().filter(|(code, _)| severity(code) == Severity::Bad) {
-            match found.iter_mut().find(|(known, ..)| known == code) {
-                _ if seen.contains(code) => {}
-                Some((.., runs)) => *runs += 1,
-                None => found.push((code, text, 1)),
-            }
-            seen.push(code);
+    let severe = runs.iter().enumerate().flat_map(|(at, run)| run.iter().map(move |(code, text)| (*code, (at, text))));
+    let found = by_key(severe.filter(|(code, _)| severity(code) == Severity::Bad));
+    let one = |(code, warnings): &(&str, Vec<(usize, &String)>)| {
+        let (text, with_it) = (warnings[0].1, distinct(warnings.iter().map(|(run, _)| run)).len());
+        match total {
+            1 => line(code, side, text),
+            _ => line(code, side, &format!("{with_it} of {total} runs, such as: {text}")),
         }
-    }
-    let one = |(code, text, runs): &(&str, &str, usize)| match total {
-        1 => line(code, side, text),
-        _ => line(code, side, &format!("{runs} of {total} runs, such as: {text}")),
     };
     found.iter().map(one).collect()
 }

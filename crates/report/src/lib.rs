@@ -5,6 +5,7 @@ pub mod card;
 pub mod compare;
 pub mod console;
 pub mod dashboard;
+mod distinct;
 pub mod error;
 pub mod export;
 pub mod fitted;

@@ -1,5 +1,6 @@
 //! The summary of repeated runs, as text and as JSON.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_record::MultiRun;
 use tacho_record::multi_run::{Row, Spread};
@@ -43,30 +44,24 @@ fn table(rows: &[Row]) -> Vec<String> {
 
 /// The summary as an object; `files` are the results of the single runs.
 pub fn json(runs: &MultiRun, files: &[String]) -> Value {
-    let mut all = Dict::new();
-    all.set("version", 1_u64);
-    all.set("num_runs", runs.runs);
-    all.set("files", Value::List(files.iter().map(|file| Value::from(file.as_str())).collect()));
-    all.set("metrics", numbers(&runs.rows));
-    all.set("throughput_cv", runs.get("request_throughput").and_then(|rate| rate.variation()));
-    all.set("steady_state_runs", runs.windows);
-    all.set("steady_state", if runs.steady.is_empty() { Value::Null } else { Value::Dict(numbers(&runs.steady)) });
-    Value::Dict(all)
+    let all = dict! {
+        "version": 1_u64,
+        "num_runs": runs.runs,
+        "files": files.iter().map(String::as_str).collect::<Value>(),
+        "metrics": numbers(&runs.rows),
+        "throughput_cv": runs.get("request_throughput").and_then(|rate| rate.variation()),
+        "steady_state_runs": runs.windows,
+        "steady_state": (!runs.steady.is_empty()).then(|| numbers(&runs.steady)),
+    };
+    all.into()
 }
 
 fn numbers(rows: &[Row]) -> Dict {
-    let entry = |spread: &Spread| {
-        let mut entry = Dict::new();
-        entry.set("mean", spread.mean);
-        entry.set("std", spread.std);
-        entry.set("min", spread.min);
-        entry.set("max", spread.max);
-        let bounds = spread.interval.map(|(low, high)| Value::List(vec![low.into(), high.into()]));
-        entry.set("interval", bounds.unwrap_or(Value::Null));
-        entry.set("runs", spread.runs);
-        Value::Dict(entry)
+    let entry = |Spread { mean, std, min, max, interval, runs, .. }: &Spread| {
+        let interval = interval.map(|(low, high)| vec![low.into(), high.into()]);
+        dict! { "mean": *mean, "std": *std, "min": *min, "max": *max, "interval": interval, "runs": *runs }
     };
-    rows.iter().map(|(key, _, spread)| ((*key).to_owned(), entry(spread))).collect()
+    rows.iter().map(|(key, _, spread)| ((*key).to_owned(), entry(spread).into())).collect()
 }
 
 #[cfg(test)]

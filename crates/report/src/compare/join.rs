@@ -2,13 +2,13 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::file_name::safe;
 use super::limits::summary;
 use super::metric_table::{Curve, MetricTable, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
-use crate::compare::settings::{Settings, varying};
+use crate::compare::settings::{Settings, value, varying};
+use crate::distinct::distinct;
 use crate::tables::markdown::{Table, plain, significant};
 
 /// The columns that identify a measurement.
@@ -56,13 +56,10 @@ impl Comparison {
         keys.retain(|key| GROUP.contains(key) || !differs_between_alone(sides, key));
         keys.extend(swept.iter().map(String::as_str));
         let group_keys: Vec<&str> = keys.iter().copied().filter(|key| GROUP.contains(key)).collect();
-        let mut abouts: Vec<Vec<(String, String)>> = Vec::new();
-        for row in sides.iter().flat_map(|side| &side.rows) {
-            let about = group_keys.iter().map(|key| ((*key).to_owned(), cell(&row.cells, key))).collect();
-            if !abouts.contains(&about) {
-                abouts.push(about);
-            }
-        }
+        let about = |row: &Row| -> Vec<(String, String)> {
+            group_keys.iter().map(|key| ((*key).to_owned(), cell(&row.cells, key))).collect()
+        };
+        let abouts = distinct(sides.iter().flat_map(|side| &side.rows).map(about));
         let level_keys: Vec<&str> = keys.into_iter().filter(|key| !GROUP.contains(key)).collect();
         let groups = abouts.into_iter().map(|about| group(sides, spec, &x, &level_keys, about)).collect();
         Ok(Comparison { labels, x, groups })
@@ -118,6 +115,12 @@ impl Group {
     }
 }
 
+/// A file name that is valid on every file system.
+fn safe(name: &str) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    name.chars().map(clean).take(176).collect::<String>() + ".csv"
+}
+
 /// The bare headings of vLLM's tables, with the name of their metric.
 pub(super) fn named(metric: &str) -> &str {
     match metric {
@@ -133,12 +136,7 @@ fn has(side: &Side, key: &str) -> bool {
 
 /// Returns whether a column has one value per side, but not the same on all sides.
 fn differs_between_alone(sides: &[Side], key: &str) -> bool {
-    let values = |side: &Side| {
-        let mut values: Vec<String> = side.rows.iter().map(|row| cell(&row.cells, key)).collect();
-        values.sort();
-        values.dedup();
-        values
-    };
+    let values = |side: &Side| distinct(side.rows.iter().map(|row| cell(&row.cells, key)));
     let all: Vec<Vec<String>> = sides.iter().map(values).collect();
     all.iter().all(|values| values.len() == 1) && all.windows(2).any(|pair| pair[0] != pair[1])
 }
@@ -148,12 +146,12 @@ fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
     let mut keys: Vec<String> = Vec::new();
     for side in &sides {
         let sets: Vec<Settings> = side.rows.iter().map(Row::settings).collect();
-        let value = |at: usize, key: &str| sets[at].iter().find(|(name, _)| name == key).map(|(_, value)| value);
-        let place = |at: usize| KEYS.iter().chain([&x]).map(|key| cell(&side.rows[at].cells, key)).collect::<Vec<_>>();
+        let level = |at: usize| KEYS.iter().chain([&x]).map(|key| cell(&side.rows[at].cells, key)).collect::<Vec<_>>();
         for key in varying(sets.iter()).into_iter().filter(|key| !SHOWN.contains(&key.as_str())) {
             let count = sets.len();
             let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
-            let mut conflicting = pairs.filter(|&(a, b)| value(a, &key) != value(b, &key) && place(a) == place(b));
+            let mut conflicting =
+                pairs.filter(|&(a, b)| value(&sets[a], &key) != value(&sets[b], &key) && level(a) == level(b));
             if conflicting.next().is_some() && !keys.contains(&key) {
                 keys.push(key);
             }
@@ -304,12 +302,7 @@ fn curves(side: usize, label: &str, keys: &[&str], points: &[(&Level, f64)]) -> 
     if !repeated {
         return vec![curve(label.to_owned(), points.iter().map(|(level, value)| (level.0, *value)).collect())];
     }
-    let mut kinds: Vec<&Vec<String>> = Vec::new();
-    for (level, _) in points {
-        if !kinds.contains(&&level.1) {
-            kinds.push(&level.1);
-        }
-    }
+    let kinds: Vec<&Vec<String>> = distinct(points.iter().map(|(level, _)| &level.1));
     let differing = |at: &usize| kinds.iter().any(|kind| kind[*at] != kinds[0][*at]);
     let distinguishing: Vec<usize> = (0..keys.len()).filter(differing).collect();
     let name = |kind: &Vec<String>| {

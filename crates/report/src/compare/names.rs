@@ -2,7 +2,8 @@
 
 use super::Side;
 use super::join::{Comparison, Group};
-use super::settings::{Settings, varying};
+use super::settings::{Settings, value, varying};
+use crate::distinct::distinct;
 use crate::plots::bare;
 use crate::tables::workbook::sheet_names;
 
@@ -19,13 +20,12 @@ pub fn by_difference(sides: Vec<Side>) -> Vec<Side> {
 pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
     let own = unshared(sides);
     let fits = |names: &[String], most: usize| {
-        let distinct = (1..names.len()).all(|at| !names[..at].contains(&names[at]));
-        distinct && names.iter().all(|name| !name.is_empty() && name.chars().count() <= most)
+        distinct(names).len() == names.len()
+            && names.iter().all(|name| !name.is_empty() && name.chars().count() <= most)
     };
     let sets: Vec<Settings> =
         sides.iter().map(|side| side.rows.first().map(|row| row.settings()).unwrap_or_default()).collect();
     let keys = varying(sets.iter());
-    let value = |set: &Settings, key: &String| set.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let by_settings: Vec<String> = sets
         .iter()
         .map(|set| {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tacho_record::StoredRun;
 use tacho_record::metric::Known;
 
+use crate::distinct::distinct;
 use crate::tables::markdown::plain;
 
 /// Names and values in order.
@@ -31,18 +32,16 @@ pub fn settings(run: &StoredRun) -> Settings {
 
 /// The keys that do not have the same value in all of `sets`, in order of appearance.
 pub(crate) fn varying<'a>(sets: impl Iterator<Item = &'a Settings> + Clone) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
-    for (key, _) in sets.clone().flatten() {
-        if !keys.contains(key) {
-            keys.push(key.clone());
-        }
-    }
-    let value = |set: &'a Settings, key: &str| set.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-    keys.retain(|key| {
+    let keys = distinct(sets.clone().flatten().map(|(key, _)| key));
+    let varies = |key: &&String| {
         let first = sets.clone().next().map(|set| value(set, key));
         sets.clone().any(|set| Some(value(set, key)) != first)
-    });
-    keys
+    };
+    keys.into_iter().filter(varies).cloned().collect()
+}
+
+pub(crate) fn value<'a>(set: &'a Settings, key: &str) -> Option<&'a str> {
+    set.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
 
 /// What is known to differ between the requests of two sides; `None` if they are the same, or if a side does not say.
@@ -60,10 +59,7 @@ pub(crate) fn other_requests(base: &[StoredRun], new: &[StoredRun]) -> Option<&'
 
 /// The entries of `set` under `keys`, as text.
 pub(crate) fn named(set: &Settings, keys: &[String]) -> String {
-    let parts = keys.iter().filter_map(|key| {
-        let (_, value) = set.iter().find(|(name, _)| name == key)?;
-        Some(format!("{key} {value}"))
-    });
+    let parts = keys.iter().filter_map(|key| Some(format!("{key} {}", value(set, key)?)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -77,13 +73,7 @@ pub fn varied(runs: &[StoredRun]) -> Option<String> {
     let sets: Vec<Settings> = runs.iter().map(settings).collect();
     let keys = varying(sets.iter());
     let values = |key: &String| {
-        let mut values: Vec<&str> = Vec::new();
-        for set in &sets {
-            let value = set.iter().find(|(name, _)| name == key).map_or("nothing", |(_, value)| value);
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        let values = distinct(sets.iter().map(|set| value(set, key).unwrap_or("nothing")));
         format!("{key} is {}", values.join(" and "))
     };
     (!keys.is_empty()).then(|| keys.iter().map(values).collect::<Vec<_>>().join("; "))

@@ -1,5 +1,6 @@
 //! The sides of a comparison: the contents of files and directories, as rows under vLLM's headings.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
@@ -54,10 +55,7 @@ impl Side {
 
 impl Side {
     pub fn kinds(&self) -> Vec<ResultKind> {
-        let mut kinds: Vec<ResultKind> = self.rows.iter().map(Row::kind).collect();
-        kinds.sort();
-        kinds.dedup();
-        kinds
+        self.rows.iter().map(Row::kind).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// This side with serving runs only. A table next to its runs has more columns than they do.
@@ -105,15 +103,12 @@ pub fn load_known(paths: &[PathBuf], known: Vec<Option<Dict>>) -> Result<Vec<Sid
 fn check_kinds(sides: &[Side]) -> Result<(), Error> {
     let Some((base, others)) = sides.split_first() else { return Ok(()) };
     let kinds = base.kinds();
-    match others.iter().find(|other| !other.kinds().iter().any(|kind| kinds.contains(kind))) {
-        None => Ok(()),
-        Some(other) => Err(Error::Kinds {
-            base: base.label.clone(),
-            base_kinds: words(&kinds),
-            other: other.label.clone(),
-            other_kinds: words(&other.kinds()),
-        }),
-    }
+    let Some(other) = others.iter().find(|other| !other.kinds().iter().any(|kind| kinds.contains(kind))) else {
+        return Ok(());
+    };
+    let named = |side: &Side| (side.label.clone(), words(&side.kinds()));
+    let ((base, base_kinds), (other, other_kinds)) = (named(base), named(other));
+    Err(Error::Kinds { base, base_kinds, other, other_kinds })
 }
 
 fn words(kinds: &[ResultKind]) -> String {
@@ -234,14 +229,11 @@ fn split(side: Side) -> Vec<Side> {
         let pipeline = size(row, ["PP Size", "pp_size", "pipeline_parallel_size"]);
         format!("tp{tensor}_pp{pipeline}")
     };
-    let mut names: Vec<String> = side.rows.iter().map(label).collect();
-    names.sort();
-    names.dedup();
-    if names.len() < 2 {
-        return vec![side];
+    let mut sizes: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in &side.rows {
+        sizes.entry(label(row)).or_default().push(row.clone());
     }
-    let of = |name: &String| side.rows.iter().filter(|row| label(row) == *name).cloned().collect();
-    names.iter().map(|name| Side { label: name.clone(), rows: of(name) }).collect()
+    if sizes.len() < 2 { vec![side] } else { sizes.into_iter().map(|(label, rows)| Side { label, rows }).collect() }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tacho_record::{ResultKind, StoredRun};
 use super::CompareSpec;
 use super::side::Side;
 use crate::Error;
-use crate::compare::settings::{Settings, named, only, other_requests, varying};
+use crate::compare::settings::{Settings, named, only, other_requests, value, varying};
 use crate::plots::bare;
 use crate::style::short;
 use crate::tables::markdown::Table;
@@ -145,15 +145,9 @@ struct Setting {
 }
 
 fn grouped(side: &Side) -> Vec<Setting> {
-    let mut groups: Vec<Setting> = Vec::new();
-    for row in &side.rows {
-        let Some(run) = row.run.clone() else { continue };
-        let (kind, settings) = (row.kind(), row.settings());
-        match groups.iter_mut().find(|group| (group.kind, &group.settings) == (kind, &settings)) {
-            Some(group) => group.runs.push(run),
-            None => groups.push(Setting { kind, settings, runs: vec![run] }),
-        }
-    }
+    let runs = side.rows.iter().filter_map(|row| Some(((row.kind(), row.settings()), row.run.clone()?)));
+    let groups = crate::distinct::by_key(runs).into_iter();
+    let mut groups: Vec<Setting> = groups.map(|((kind, settings), runs)| Setting { kind, settings, runs }).collect();
     let level = |group: &Setting| {
         let run = group.runs.first();
         ["max_concurrency", "request_rate"].map(|key| run.and_then(|run| run.number(key)).unwrap_or(0.0))
@@ -192,11 +186,9 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
 
 /// The difference of two settings, as text.
 pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Settings, &[StoredRun])) -> String {
-    let value = |set: &Settings, key: &String| {
-        let found = set.iter().find(|(name, value)| name == key && !value.is_empty());
-        found.map_or("none".to_owned(), |(_, value)| value.clone())
-    };
+    let text =
+        |set: &Settings, key: &str| value(set, key).filter(|value| !value.is_empty()).unwrap_or("none").to_owned();
     let keys = varying([base, new].into_iter());
-    let parts = keys.iter().map(|key| format!("{key} {} -> {}", value(base, key), value(new, key)));
+    let parts = keys.iter().map(|key| format!("{key} {} -> {}", text(base, key), text(new, key)));
     parts.chain(other_requests(runs, new_runs).map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,6 @@
 //! Latency distributions of several runs on the same axes.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::MetricKind;
 use tacho_record::StoredRun;
@@ -64,9 +65,7 @@ fn shares(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
         dict.set("unit", "%");
         Value::Dict(dict)
     };
-    let mut y = label("cumulative %");
-    y.set("range", vec![Value::Int(0), Value::Int(100)]);
-    y.set("zero", true);
+    let y = dict! { "label": "cumulative %", "range": vec![Value::Int(0), Value::Int(100)], "zero": true };
     figure(title.to_owned(), y, times.iter().map(layer).collect())
 }
 
@@ -87,41 +86,21 @@ fn histograms(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Valu
         let mut dict = line(sides, *side, x, y);
         dict.set("step", true);
         dict.set("unit", "%");
-        let range = |bar: usize| Value::from(format!("{} – {} ms", edge(bar), edge(bar + 1)));
-        dict.set("heads", (0..=BARS).map(range).collect::<Vec<_>>());
+        dict.set("heads", (0..=BARS).map(|bar| format!("{} – {} ms", edge(bar), edge(bar + 1))).collect::<Value>());
         Value::Dict(dict)
     };
-    let mut y = label("requests, %");
-    y.set("zero", true);
+    let y = dict! { "label": "requests, %", "zero": true };
     figure(format!("{title}: histogram"), y, times.iter().map(layer).collect())
 }
 
 fn line(sides: &[Named], side: usize, x: Vec<Value>, y: Vec<Value>) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("name", crate::style::harmless_line(&sides[side].0));
-    dict.set("kind", "line");
-    dict.set("color", category(side).css());
-    dict.set("x", x);
-    dict.set("y", y);
-    dict
-}
-
-fn label(text: &str) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("label", text);
-    dict
+    let name = crate::style::harmless_line(&sides[side].0);
+    dict! { "name": name, "kind": "line", "color": category(side).css(), "x": x, "y": y }
 }
 
 fn figure(title: String, y: Dict, layers: Vec<Value>) -> Value {
-    let mut x = label("ms (log scale)");
-    x.set("scale", "log");
-    let mut dict = Dict::new();
-    dict.set("title", title);
-    dict.set("height", 260u64);
-    dict.set("x", x);
-    dict.set("y", y);
-    dict.set("layers", layers);
-    Value::Dict(dict)
+    let x = dict! { "label": "ms (log scale)", "scale": "log" };
+    dict! { "title": title, "height": 260u64, "x": x, "y": y, "layers": layers }.into()
 }
 
 /// Five digits: more than a pixel can show.

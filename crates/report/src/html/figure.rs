@@ -1,5 +1,6 @@
 //! Panels as data for the page's own script; elsewhere they become PNG and SVG files.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 
 use crate::plots::{AxisSpec, Color, Marker, Panel, ScaleKind, Series};
@@ -29,23 +30,14 @@ impl Figures {
 }
 
 fn figure(panel: &Panel, group: &str) -> Value {
-    let mut dict = Dict::new();
-    dict.set("title", panel.title.join(", "));
-    dict.set("group", group);
-    dict.set("height", 340u64);
-    dict.set("x", axis(&panel.x));
-    dict.set("y", axis(&panel.y));
-    dict.set("layers", layers(&panel.series));
-    Value::Dict(dict)
+    let (title, layers) = (panel.title.join(", "), layers(&panel.series));
+    let (x, y) = (axis(&panel.x), axis(&panel.y));
+    dict! { "title": title, "group": group, "height": 340u64, "x": x, "y": y, "layers": layers }.into()
 }
 
 fn axis(axis: &AxisSpec) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("label", axis.label.as_str());
-    dict.set("scale", axis.kind.name());
-    dict.set("whole", axis.whole);
-    dict.set("zero", axis.low == 0.0 && axis.kind == ScaleKind::Linear);
-    dict
+    let zero = axis.low == 0.0 && axis.kind == ScaleKind::Linear;
+    dict! { "label": axis.label.as_str(), "scale": axis.kind.name(), "whole": axis.whole, "zero": zero }
 }
 
 fn layers(series: &[Series]) -> Vec<Value> {
@@ -62,49 +54,41 @@ fn layers(series: &[Series]) -> Vec<Value> {
 }
 
 fn layer(series: &Series) -> Dict {
-    let mut dict = Dict::new();
-    let mut set = |kind: &str, name: &str, color: Color| {
-        dict.set("kind", kind);
-        dict.set("name", name);
-        dict.set("color", color.css());
-    };
+    let layer = |kind: &str, name: &str, color: Color| dict! { "kind": kind, "name": name, "color": color.css() };
     match series {
         Series::Line { name, points, stroke, marker, hints } => {
-            set("line", name, stroke.color);
+            let mut dict = layer("line", name, stroke.color);
             dict.set("dash", floats(stroke.dash.iter().copied()));
             dict.set("marks", *marker != Marker::None);
-            placed(&mut dict, points, hints);
+            placed(dict, points, hints)
         }
-        Series::Points { name, points, fill, hints } => {
-            set("points", name, *fill);
-            placed(&mut dict, points, hints);
-        }
+        Series::Points { name, points, fill, hints } => placed(layer("points", name, *fill), points, hints),
         Series::Band { name, edges, fill } => {
-            set("band", name, *fill);
+            let mut dict = layer("band", name, *fill);
             dict.set("x", floats(edges.iter().map(|edge| edge.0)));
             dict.set("low", floats(edges.iter().map(|edge| edge.1)));
             dict.set("high", floats(edges.iter().map(|edge| edge.2)));
+            dict
         }
         Series::Bars { bars, fill, .. } => {
-            set("bars", "", *fill);
+            let mut dict = layer("bars", "", *fill);
             dict.set("x", floats(bars.iter().map(|bar| bar.x.0)));
             dict.set("ends", floats(bars.iter().map(|bar| bar.x.1)));
             dict.set("y", floats(bars.iter().map(|bar| bar.y.1)));
+            dict
         }
         Series::Level { y, stroke, name } => {
-            set("level", "", stroke.color);
-            dict.set("at", *y);
-            dict.set("text", name.as_str());
+            dict! { "kind": "level", "name": "", "color": stroke.color.css(), "at": *y, "text": name.as_str() }
         }
-        Series::Note { .. } => {}
+        Series::Note { .. } => Dict::new(),
     }
-    dict
 }
 
-fn placed(dict: &mut Dict, points: &[(f64, f64)], hints: &[String]) {
+fn placed(mut dict: Dict, points: &[(f64, f64)], hints: &[String]) -> Dict {
     dict.set("x", floats(points.iter().map(|point| point.0)));
     dict.set("y", floats(points.iter().map(|point| point.1)));
-    dict.set("hints", hints.iter().map(|hint| Value::from(crate::style::harmless(hint))).collect::<Vec<_>>());
+    dict.set("hints", hints.iter().map(|hint| crate::style::harmless(hint)).collect::<Value>());
+    dict
 }
 
 fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {

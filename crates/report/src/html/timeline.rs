@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tacho_core::FailureKind;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::Sample;
 use tacho_record::RunRecord;
@@ -116,19 +117,19 @@ fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
 
 /// Data of the requests other than times.
 fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> Dict {
-    let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
-    let mut dict = Dict::new();
-    dict.set("unit", UNIT);
-    dict.set("total", total);
-    let names = thresholds.names().into_iter().chain(MORE.map(str::to_owned));
-    dict.set("names", Value::List(names.map(Value::from).collect()));
-    dict.set("prompt", whole(|sample| sample.prompt_len));
-    dict.set("output", whole(|sample| sample.output_len));
+    let whole = |of: fn(&Sample) -> u64| samples.iter().map(|sample| of(sample)).collect::<Value>();
+    let mut dict = dict! {
+        "unit": UNIT,
+        "total": total,
+        "names": thresholds.names().into_iter().chain(MORE.map(str::to_owned)).collect::<Value>(),
+        "prompt": whole(|sample| sample.prompt_len),
+        "output": whole(|sample| sample.output_len),
+        "counts": whole(|sample| sample.itl.len() as u64 + 1),
+    };
     if samples.iter().any(|sample| sample.session.is_some()) {
         let place = |sample: &Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
-        dict.set("places", samples.iter().map(|sample| Value::from(place(sample))).collect::<Vec<Value>>());
+        dict.set("places", samples.iter().map(|sample| place(sample)).collect::<Value>());
     }
-    dict.set("counts", whole(|sample| sample.itl.len() as u64 + 1));
     // Texts repeat, so each is stored once.
     let mut texts: Vec<Value> = Vec::new();
     let mut errors = Dict::new();

@@ -1,5 +1,6 @@
 //! The live view for a browser: the page, its events, and the same state as OpenMetrics text.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::live::Output;
 
@@ -24,47 +25,44 @@ pub fn page() -> String {
 
 /// A snapshot as the page reads it.
 pub fn event(snapshot: &Snapshot) -> String {
-    let mut dict = Dict::new();
-    dict.set("phase", snapshot.phase.as_str());
-    dict.set("model", snapshot.title.model.as_str());
-    dict.set("server", snapshot.title.server.as_str());
-    dict.set("load", snapshot.title.load.as_str());
-    dict.set("over", snapshot.over);
-    dict.set("finished", snapshot.finished);
-    dict.set("total", snapshot.total);
-    dict.set("failed", snapshot.failed);
-    dict.set("in_flight", snapshot.in_flight);
-    dict.set("waiting", snapshot.waiting);
-    dict.set("late_ms", snapshot.late);
-    dict.set("is_late", snapshot.is_late());
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
-    dict.set("gauges", gauges.collect::<Dict>());
-    let outer = snapshot
-        .outer
-        .iter()
-        .map(|(title, finished, total)| Value::from(format!("{title} {}", done(*finished, *total, " of "))));
-    dict.set("outer", outer.collect::<Vec<_>>());
-    dict.set("elapsed", snapshot.elapsed);
-    dict.set("left", snapshot.left);
+    let outer = snapshot.outer.iter();
+    let outer = outer.map(|(title, finished, total)| format!("{title} {}", done(*finished, *total, " of ")));
     let mean = |of: fn(&Point) -> Option<f64>| snapshot.mean(of);
-    dict.set("target", mean(|point| point.target_per_s));
-    dict.set("achieved", mean(|point| Some(point.requests_per_s)));
-    if snapshot.output == Output::Tokens {
-        dict.set("output", mean(|point| Some(point.tokens_per_s)));
-    }
     let percentiles = latencies(snapshot.output).iter().map(|(at, name)| {
         let values = snapshot.latency[*at].map(|values| values.map(Value::Float).to_vec());
         ((*name).to_owned(), Value::from(values))
     });
-    dict.set("latency", percentiles.collect::<Dict>());
     let failures = snapshot.failures.iter().map(|(kind, count)| ((*kind).to_owned(), Value::from(*count)));
-    dict.set("failures", failures.collect::<Dict>());
-    dict.set("series", series(snapshot));
-    let stages = snapshot.stages.iter();
-    let stages = stages.map(|stage| Value::List(vec![stage.name.as_str().into(), stage.start.into()]));
-    dict.set("stages", stages.collect::<Vec<_>>());
-    let lines = snapshot.lines.iter().map(|line| Value::from(line.as_str()));
-    dict.set("lines", lines.collect::<Vec<_>>());
+    let stages = snapshot.stages.iter().map(|stage| vec![stage.name.as_str().into(), stage.start.into()]);
+    let mut dict = dict! {
+        "phase": snapshot.phase.as_str(),
+        "model": snapshot.title.model.as_str(),
+        "server": snapshot.title.server.as_str(),
+        "load": snapshot.title.load.as_str(),
+        "over": snapshot.over,
+        "finished": snapshot.finished,
+        "total": snapshot.total,
+        "failed": snapshot.failed,
+        "in_flight": snapshot.in_flight,
+        "waiting": snapshot.waiting,
+        "late_ms": snapshot.late,
+        "is_late": snapshot.is_late(),
+        "gauges": gauges.collect::<Dict>(),
+        "outer": outer.collect::<Value>(),
+        "elapsed": snapshot.elapsed,
+        "left": snapshot.left,
+        "target": mean(|point| point.target_per_s),
+        "achieved": mean(|point| Some(point.requests_per_s)),
+        "latency": percentiles.collect::<Dict>(),
+        "failures": failures.collect::<Dict>(),
+        "series": series(snapshot),
+        "stages": stages.collect::<Value>(),
+        "lines": snapshot.lines.iter().map(String::as_str).collect::<Value>(),
+    };
+    if snapshot.output == Output::Tokens {
+        dict.set("output", mean(|point| Some(point.tokens_per_s)));
+    }
     dumps(&Value::Dict(dict))
 }
 

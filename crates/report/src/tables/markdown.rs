@@ -2,6 +2,7 @@
 
 use tacho_core::json::{Dict, Value, float_repr};
 
+use crate::distinct::distinct;
 use crate::style::harmless_line;
 
 /// A table: headings, and rows of cells.
@@ -16,16 +17,10 @@ impl Table {
     /// The table of `rows` with all headings that occur, those in `order` first.
     pub fn of(rows: &[Dict], order: &[impl AsRef<str>]) -> Self {
         let known = order.iter().map(AsRef::as_ref).filter(|heading| rows.iter().any(|row| row.get(heading).is_some()));
-        let mut headings: Vec<String> = known.map(str::to_owned).collect();
-        for (heading, _) in rows.iter().flat_map(Dict::iter) {
-            if !headings.iter().any(|known| known == heading) {
-                headings.push(heading.to_owned());
-            }
-        }
-        let cells =
-            |row: &Dict| headings.iter().map(|heading| row.get(heading).cloned().unwrap_or(Value::Null)).collect();
-        let rows = rows.iter().map(cells).collect();
-        Table { headings, rows }
+        let headings = distinct(known.chain(rows.iter().flat_map(Dict::iter).map(|(heading, _)| heading)));
+        let cell = |row: &Dict, heading: &str| row.get(heading).cloned().unwrap_or(Value::Null);
+        let rows = rows.iter().map(|row| headings.iter().map(|heading| cell(row, heading)).collect()).collect();
+        Table { headings: headings.into_iter().map(str::to_owned).collect(), rows }
     }
 
     /// A pipe table: right-aligned numbers with six significant digits.
@@ -118,7 +113,7 @@ pub fn significant(number: f64) -> String {
     }
 }
 
-fn csv_cell(text: &str) -> String {
+pub(super) fn csv_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 

@@ -1,5 +1,6 @@
 //! A sweep of loads as a table and as an object.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_record::points::{Point, best};
 
@@ -63,14 +64,11 @@ pub fn json(variable: &str, points: &[Point], files: &[Option<String>]) -> Value
             entry.set(key.as_str(), *value);
         }
         entry.set("error", Value::from(point.failure.clone()));
-        Value::Dict(entry)
+        entry
     };
-    let mut all = Dict::new();
-    all.set("version", 1_u64);
-    all.set("variable", variable);
-    all.set("points", Value::List(points.iter().zip(files).map(entry).collect()));
-    all.set("best", Value::from(best(points).map(|(point, _)| point.name.clone())));
-    Value::Dict(all)
+    let best = best(points).map(|(point, _)| point.name.as_str());
+    let points = points.iter().zip(files).map(entry).collect::<Value>();
+    dict! { "version": 1_u64, "variable": variable, "points": points, "best": best }.into()
 }
 
 #[cfg(test)]

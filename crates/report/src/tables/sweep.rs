@@ -5,6 +5,9 @@ use tacho_core::json::{Dict, Value, float_repr, python_str};
 use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
+use super::markdown::csv_cell as cell;
+use crate::distinct::distinct;
+
 /// `summary.csv`: all keys of all runs, in order of first appearance.
 pub fn summary_csv(rows: &[Dict]) -> String {
     if rows.is_empty() {
@@ -70,13 +73,7 @@ fn combinations(rows: &[Dict]) -> Vec<&[Dict]> {
 }
 
 fn keys(rows: &[Dict]) -> Vec<&str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in rows.iter().flat_map(Dict::iter) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    keys
+    distinct(rows.iter().flat_map(Dict::iter).map(|(key, _)| key))
 }
 
 /// Returns whether pandas stores the column as floats: numbers only, one of them a float or missing.
@@ -103,11 +100,6 @@ fn text(value: &Value, float: bool) -> String {
 
 fn number(value: f64) -> String {
     if value.is_nan() { String::new() } else { float_repr(value) }
-}
-
-/// A text, quoted if necessary.
-fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use tacho_core::StageSpan;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::live::Output;
 use tacho_metrics::latency::{itls, successes, tpot};
@@ -12,6 +13,7 @@ use tacho_record::RunRecord;
 
 use super::served;
 use crate::console::not_steady;
+use crate::distinct::distinct;
 use crate::series::{self, LatencyOverTime, OverTime};
 
 /// Bars of a histogram.
@@ -38,24 +40,22 @@ const COLUMNS: [Column; 7] = [
 /// Everything except the columns.
 pub(super) fn facts(record: &RunRecord) -> Dict {
     let samples = &record.measured.samples;
-    let mut dict = Dict::new();
-    dict.set("count", drawn(samples).count());
-    dict.set("total", samples.len());
-    let names = COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome"]);
-    dict.set("columns", names.map(Value::from).collect::<Vec<_>>());
-    let outcomes = outcomes(samples).into_iter().map(Value::from);
-    dict.set("outcomes", outcomes.collect::<Vec<_>>());
-    dict.set("distributions", distributions(record));
-    dict.set("over", over_time(record));
-    dict.set("tokens", output(record) == Output::Tokens);
-    dict.set("first", first(record));
-    dict.set("paced", record.setup.is_paced());
-    dict.set("steady", steady(record));
-    dict.set("stages", stages(record));
-    dict.set("slo", slo(record));
-    dict.set("series", served::sets(record));
-    dict.set("slowest", slowest(record));
-    dict
+    dict! {
+        "count": drawn(samples).count(),
+        "total": samples.len(),
+        "columns": COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome"]).collect::<Value>(),
+        "outcomes": outcomes(samples).into_iter().collect::<Value>(),
+        "distributions": distributions(record),
+        "over": over_time(record),
+        "tokens": output(record) == Output::Tokens,
+        "first": first(record),
+        "paced": record.setup.is_paced(),
+        "steady": steady(record),
+        "stages": stages(record),
+        "slo": slo(record),
+        "series": served::sets(record),
+        "slowest": slowest(record),
+    }
 }
 
 /// What responses consist of.
@@ -83,32 +83,28 @@ const STEPS: (f64, f64) = (40.0, 300.0);
 fn over_time(record: &RunRecord) -> Option<Dict> {
     let samples = &record.measured.samples;
     let over = OverTime::of(samples, STEPS)?;
-    let mut dict = Dict::new();
-    dict.set("end", over.end);
-    dict.set("times", floats((0..over.rows[0].1.len()).map(|at| at as f64 * over.step)));
+    let times = floats((0..over.rows[0].1.len()).map(|at| at as f64 * over.step));
+    let mut dict = dict! { "end": over.end, "times": times };
     let latencies = LatencyOverTime::of(samples, &over);
     for (name, values) in over.rows {
         dict.set(name, floats(values.into_iter()));
     }
     let latency = |(name, median, upper): (&str, &[f64], &[f64])| {
         let name = if name == "ttft" { first(record)?.to_owned() } else { name.to_uppercase() };
-        let mut dict = Dict::new();
-        dict.set("name", name);
-        dict.set("median", floats(median.iter().copied()));
-        dict.set("upper", floats(upper.iter().copied()));
-        Some(Value::Dict(dict))
+        let [median, upper] = [median, upper].map(|values| floats(values.iter().copied()));
+        Some(dict! { "name": name, "median": median, "upper": upper })
     };
-    dict.set("latencies", latencies.known().filter_map(latency).collect::<Vec<_>>());
+    dict.set("latencies", latencies.known().filter_map(latency).collect::<Value>());
     dict.set("upper", format!("p{}", series::UPPER_PERCENTILE));
     Some(dict)
 }
 
 /// Name and start of each stage, on the time axis of the charts.
-fn stages(record: &RunRecord) -> Vec<Value> {
+fn stages(record: &RunRecord) -> Value {
     let shift = record.measured.origin - series::origin(&record.measured.samples);
     let start = |stage: &StageSpan| (stage.start + shift).max(0.0);
     let stages = record.setup.stages.iter();
-    stages.map(|stage| Value::List(vec![Value::from(stage.name.as_str()), Value::Float(start(stage))])).collect()
+    stages.map(|stage| vec![stage.name.as_str().into(), start(stage).into()]).collect()
 }
 
 /// Start and end of the steady state, if there is one.
@@ -120,13 +116,8 @@ fn steady(record: &RunRecord) -> Option<Vec<Value>> {
 /// The goodput SLOs by latency, in ms.
 fn slo(record: &RunRecord) -> Option<Dict> {
     let limits = record.setup.metrics.goodput?;
-    let mut dict = Dict::new();
-    for (name, limit) in [("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2el", limits.e2el_ms)] {
-        if let Some(limit) = limit {
-            dict.set(name, limit);
-        }
-    }
-    Some(dict)
+    let limits = [("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2el", limits.e2el_ms)];
+    Some(limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?.into()))).collect())
 }
 
 fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
@@ -168,13 +159,7 @@ fn name(sample: &Sample) -> &'static str {
 
 /// The outcomes of requests; `complete` is the first.
 fn outcomes(samples: &Samples) -> Vec<&'static str> {
-    let mut names = vec!["complete"];
-    for sample in samples {
-        if !names.contains(&name(&sample)) {
-            names.push(name(&sample));
-        }
-    }
-    names
+    distinct(std::iter::once("complete").chain(samples.iter().map(|sample| name(&sample))))
 }
 
 /// The distribution of each latency over all requests.
@@ -222,16 +207,16 @@ fn distribution<I: Iterator<Item = f64>>(
     for value in values() {
         counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(bars - 1)] += 1;
     }
-    let mark =
-        |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
-    let mut dict = Dict::new();
-    dict.set("title", title);
-    dict.set("counted", counted);
-    dict.set("slo", slo);
-    dict.set("edges", floats(edges));
-    dict.set("counts", counts.into_iter().map(Value::from).collect::<Vec<_>>());
-    dict.set("marks", times.percentiles_ms.iter().map(mark).collect::<Vec<_>>());
-    Some(Value::Dict(dict))
+    let mark = |(percent, value): &(f64, f64)| vec![Value::from(format!("p{percent}")), Value::from(*value)];
+    let dict = dict! {
+        "title": title,
+        "counted": counted,
+        "slo": slo,
+        "edges": floats(edges),
+        "counts": counts.into_iter().collect::<Value>(),
+        "marks": times.percentiles_ms.iter().map(mark).collect::<Value>(),
+    };
+    Some(dict.into())
 }
 
 fn slowest(record: &RunRecord) -> Vec<Value> {
@@ -253,20 +238,20 @@ fn slowest(record: &RunRecord) -> Vec<Value> {
 }
 
 fn slow(sample: &Sample, (origin, queue): (f64, f64)) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("index", sample.index);
-    dict.set("sent", sample.sent - origin);
-    dict.set("queue", queue * 1e3);
-    dict.set("ttft", sample.ttft * 1e3);
-    dict.set("e2el", sample.latency * 1e3);
-    dict.set("prompt", sample.prompt_len);
-    dict.set("output", sample.output_len);
-    dict.set("longest", sample.itl.iter().reduce(f64::max).map(|gap| gap * 1e3));
     let gaps = sample.itl.to_vec();
     let together = sample.itl.len().div_ceil(PIECES).max(1);
     let pieces = gaps.chunks(together).map(|gaps| (gaps.iter().sum::<f64>() * 1e5).round() / 1e2);
-    dict.set("gaps", pieces.map(Value::Float).collect::<Vec<_>>());
-    dict
+    dict! {
+        "index": sample.index,
+        "sent": sample.sent - origin,
+        "queue": queue * 1e3,
+        "ttft": sample.ttft * 1e3,
+        "e2el": sample.latency * 1e3,
+        "prompt": sample.prompt_len,
+        "output": sample.output_len,
+        "longest": sample.itl.iter().reduce(f64::max).map(|gap| gap * 1e3),
+        "gaps": pieces.collect::<Value>(),
+    }
 }
 
 #[cfg(test)]

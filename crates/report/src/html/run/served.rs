@@ -1,10 +1,13 @@
 //! Series of the server and the machines, on the page's time axis and with common names.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::dict;
+use tacho_core::json::Value;
 use tacho_metrics::telemetry::Track;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{ServerMetrics, Telemetry};
 use tacho_record::RunRecord;
+
+use crate::distinct::distinct;
 
 type Points = Vec<(f64, f64)>;
 
@@ -65,12 +68,7 @@ fn machines(telemetry: &Telemetry) -> Vec<Value> {
 /// Metrics of other exporters: a chart per name, with a line per exporter.
 fn exporters(telemetry: &Telemetry) -> Vec<Value> {
     let foreign = |track: &&Track| !(track.source.starts_with("gpu") || track.source == "host");
-    let mut names: Vec<&str> = Vec::new();
-    for track in telemetry.tracks.iter().filter(foreign) {
-        if !names.contains(&track.name.as_str()) {
-            names.push(&track.name);
-        }
-    }
+    let names = distinct(telemetry.tracks.iter().filter(foreign).map(|track| track.name.as_str()));
     let chart = |name: &str| {
         let of = || telemetry.tracks.iter().filter(foreign).filter(move |track| track.name == name);
         let unit = of().next()?.unit.clone();
@@ -87,19 +85,10 @@ fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Va
     let anything = lines.iter().any(|(_, points)| points.iter().any(|(_, value)| *value != 0.0));
     let line = |(name, points): (&str, Points)| {
         let (x, y): (Vec<_>, Vec<_>) = points.into_iter().map(|(x, y)| (Value::Float(x), Value::Float(y))).unzip();
-        let mut dict = Dict::new();
-        dict.set("name", name);
-        dict.set("x", x);
-        dict.set("y", y);
-        Value::Dict(dict)
+        dict! { "name": name, "x": x, "y": y }
     };
-    anything.then(|| {
-        let mut dict = Dict::new();
-        dict.set("title", title);
-        dict.set("unit", unit);
-        dict.set("lines", lines.into_iter().map(line).collect::<Vec<_>>());
-        Value::Dict(dict)
-    })
+    let lines = lines.into_iter().map(line).collect::<Value>();
+    anything.then(|| dict! { "title": title, "unit": unit, "lines": lines }.into())
 }
 
 /// Hit rate between two scrapes, where there were queries.

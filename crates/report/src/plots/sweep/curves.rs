@@ -6,6 +6,7 @@ use tacho_metrics::statistics::mean;
 use tacho_record::metric::Known;
 
 use super::data::{natural, python_text};
+use crate::distinct::by_key;
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
 /// Distinguishable dash patterns.
@@ -167,14 +168,8 @@ impl Points<'_> {
             true => self.swept.iter().map(|key| record.get(key).map_or_else(String::new, python_text)).collect(),
             false => vec![number(record, self.x).map_or_else(String::new, |x| format!("{x:?}"))],
         };
-        let mut groups: Vec<(Vec<String>, Vec<&Dict>)> = Vec::new();
-        for record in records.iter().copied().filter(|record| self.place(record).is_some()) {
-            let own = key(record);
-            match groups.iter_mut().find(|(known, _)| *known == own) {
-                Some((_, members)) => members.push(record),
-                None => groups.push((own, vec![record])),
-            }
-        }
+        let placed = records.iter().copied().filter(|record| self.place(record).is_some());
+        let groups = by_key(placed.map(|record| (key(record), record)));
         let along = |record: &Dict| self.along.filter(|_| measured).and_then(|key| order(record, key));
         let mut means: Vec<(Option<f64>, Mean)> =
             groups.iter().map(|(_, members)| (along(members[0]), self.mean(members))).collect();

@@ -8,6 +8,7 @@ use super::curves::{CurveStyles, Points, number};
 use super::data::{Combination, keys, natural, python_text};
 use super::swept::{Curves, swept};
 use crate::Error;
+use crate::distinct::{by_key, distinct};
 use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
 use crate::tables::markdown::Table;
 
@@ -30,15 +31,15 @@ pub struct Figure {
 
 pub fn figures(combinations: &[Combination], spec: &SweepPlotSpec) -> Result<Vec<Figure>, Error> {
     let records: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
-    let groups = distinct(&records, &spec.fig_by)?;
+    let groups = panels_by(&records, &spec.fig_by)?;
     let swept = swept(combinations);
     let figure = |group: Group| {
         let members: Vec<&Dict> = records.iter().copied().filter(|record| belongs(record, &group)).collect();
         let mut name = spec.name.clone();
         group.iter().for_each(|(key, value)| name += &format!("-{key}={value}"));
         Ok(Figure {
-            rows: distinct(&members, &spec.row_by)?,
-            columns: distinct(&members, &spec.col_by)?,
+            rows: panels_by(&members, &spec.row_by)?,
+            columns: panels_by(&members, &spec.col_by)?,
             name: clean(&name),
             records: members.into_iter().cloned().collect(),
             swept: swept.clone(),
@@ -49,20 +50,15 @@ pub fn figures(combinations: &[Combination], spec: &SweepPlotSpec) -> Result<Vec
 }
 
 /// Every combination of values of `variables`, in order.
-fn distinct(records: &[&Dict], variables: &[String]) -> Result<Vec<Group>, Error> {
-    let mut groups: Vec<Group> = Vec::new();
-    for record in records {
-        let mut group = Group::new();
-        for key in variables {
-            let value = record.get(key).ok_or_else(|| Error::PlotRule {
-                problem: format!("Cannot find metric '{key}' in a result that has {}", keys(record)),
-            })?;
-            group.push((key.clone(), python_text(value)));
-        }
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
+fn panels_by(records: &[&Dict], variables: &[String]) -> Result<Vec<Group>, Error> {
+    let missing = |key: &String, record: &Dict| Error::PlotRule {
+        problem: format!("Cannot find metric '{key}' in a result that has {}", keys(record)),
+    };
+    let group = |record: &&Dict| {
+        let value = |key: &String| record.get(key).map(python_text).ok_or_else(|| missing(key, record));
+        variables.iter().map(|key| Ok((key.clone(), value(key)?))).collect()
+    };
+    let mut groups: Vec<Group> = distinct(records.iter().map(group).collect::<Result<Vec<_>, Error>>()?);
     let order = |group: &Group| group.iter().map(|(_, value)| natural(value)).collect::<Vec<_>>();
     groups.sort_by_key(order);
     Ok(groups)
@@ -121,14 +117,8 @@ impl Figure {
     fn table(&self, spec: &SweepPlotSpec, records: &[Dict]) -> Table {
         let own = [&spec.x, &spec.y];
         let keys: Vec<&String> = self.swept.iter().filter(|key| !own.contains(key)).collect();
-        let same = |one: &Dict, other: &Dict| self.swept.iter().all(|key| one.get(key) == other.get(key));
-        let mut groups: Vec<Vec<&Dict>> = Vec::new();
-        for record in records {
-            match groups.iter_mut().find(|group| same(group[0], record)) {
-                Some(group) => group.push(record),
-                None => groups.push(vec![record]),
-            }
-        }
+        let setting = |record: &'_ Dict| self.swept.iter().map(|key| record.get(key).cloned()).collect::<Vec<_>>();
+        let groups = by_key(records.iter().map(|record| (setting(record), record)));
         let average = |group: &[&Dict], key: &str| {
             let values: Vec<f64> = group.iter().filter_map(|record| number(record, key)).collect();
             if values.is_empty() {
@@ -143,7 +133,7 @@ impl Figure {
             }
             average(group, key)
         };
-        let row = |group: &Vec<&Dict>| {
+        let row = |(_, group): &(Vec<Option<Value>>, Vec<&Dict>)| {
             let settings = keys.iter().map(|key| cell(group, key));
             let values = own.iter().map(|key| cell(group, key));
             settings.chain(values).chain([Value::from(group.len())]).collect()
