@@ -4,7 +4,6 @@
 pub mod forest;
 mod gate;
 mod join;
-mod limits;
 mod metric_table;
 mod names;
 mod page;

@@ -1,12 +1,9 @@
 //! vLLM's report, character for character, followed by one screen of tacho's own.
 
 mod block;
-mod chart;
 mod charts;
 mod details;
-mod groups;
 mod ranks;
-mod sessions;
 
 use std::io::{self, Write};
 
@@ -16,9 +13,8 @@ use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
 pub use self::block::{BlockStyle, own_report};
 pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady};
-pub use self::chart::Canvas;
-pub use self::charts::charts;
-use crate::style::{harmless, percent, title, two, value_line};
+use self::charts::charts;
+use crate::style::{USUAL_COLUMNS, colours, columns_of, harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.
 const LISTED_FAILURES: usize = 10;
@@ -43,18 +39,13 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     let mut out = crate::out();
     // Charts are for terminals; a pipe and strict parity get text only.
     if out.is_terminal() && !record.setup.strict_parity && !shown.no_charts {
-        let canvas = Canvas { width: console_width(), colour: crate::style::colours() };
-        out.write_all(charts(record, canvas).as_bytes())?;
+        out.write_all(charts(record, console_width(), colours()).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity prints only vLLM's block.
     if !record.setup.strict_parity {
         let style = match out.is_terminal() {
-            true => BlockStyle {
-                width: console_width().max(Canvas::MIN_WIDTH),
-                colour: crate::style::colours(),
-                verbose: shown.verbose,
-            },
+            true => BlockStyle { width: console_width().max(MIN_WIDTH), colour: colours(), verbose: shown.verbose },
             false => BlockStyle { verbose: shown.verbose, ..BlockStyle::PLAIN },
         };
         out.write_all(own_report(record, style).as_bytes())?;
@@ -62,10 +53,12 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     out.flush()
 }
 
+/// Least columns of the report.
+const MIN_WIDTH: usize = 30;
+
 /// The terminal's width; longer lines are hard to read.
 fn console_width() -> usize {
-    let (_, columns) = console::Term::stdout().size();
-    usize::from(columns).min(100)
+    columns_of(&io::stdout()).unwrap_or(USUAL_COLUMNS).min(100)
 }
 
 /// vLLM's output after a run: the failures, its tip (only under strict parity), the report.

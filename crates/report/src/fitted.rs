@@ -1,7 +1,9 @@
 //! Text for a screen: lines are wrapped at words, and Markdown tables that are too wide are laid out again. Nothing
 //! is truncated: headings and long cells take several lines, and columns that do not fit follow below.
 
+use crate::distinct::distinct;
 use crate::style::fold;
+use crate::tables::pad;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -34,14 +36,12 @@ fn length(text: &str) -> usize {
     text.trim_end().chars().count()
 }
 
-struct Screen {
-    columns: Vec<Column>,
-    rows: usize,
-}
+/// The columns of a table.
+struct Screen(Vec<Column>);
 
 struct Column {
     right: bool,
-    heading: String,
+    /// The heading and the cells below it.
     cells: Vec<String>,
 }
 
@@ -53,18 +53,16 @@ impl Screen {
         if !rules.iter().all(|rule| !rule.is_empty() && rule.chars().all(|c| c == '-' || c == ':')) {
             return None;
         }
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
-        let column = |(at, heading): (usize, String)| Column {
+        let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).map(|row| cells(row)).collect();
+        let column = |at: usize| Column {
             right: rules.get(at).is_some_and(|rule| rule.ends_with(':')),
-            heading,
             cells: rows.iter().map(|row| row.get(at).cloned().unwrap_or_default()).collect(),
         };
-        let columns = cells(heading).into_iter().enumerate().map(column).collect();
-        Some(Screen { columns, rows: rows.len() })
+        Some(Screen((0..rows[0].len()).map(column).collect()))
     }
 
     fn text(&self, width: usize) -> String {
-        let laid: Vec<Laid> = self.columns.iter().map(|column| column.laid(width)).collect();
+        let laid: Vec<Laid> = self.0.iter().map(|column| column.laid(width)).collect();
         let keys = self.keys();
         let mut out = String::new();
         let mut next = 0;
@@ -77,18 +75,19 @@ impl Screen {
                 next += 1;
             }
             out += if out.is_empty() { "" } else { "\n" };
-            out += &block(&shown, self.rows);
+            out += &block(&shown);
         }
         out
     }
 
     /// Number of leading columns that identify all rows.
     fn keys(&self) -> usize {
+        let rows = self.0[0].cells.len();
         let unique = |count: &usize| {
-            let key = |row: usize| self.columns[..*count].iter().map(|column| &column.cells[row]).collect::<Vec<_>>();
-            (0..self.rows).all(|row| (0..row).all(|other| key(row) != key(other)))
+            let key = |row: usize| self.0[..*count].iter().map(|column| &column.cells[row]).collect::<Vec<_>>();
+            distinct((1..rows).map(key)).len() == rows - 1
         };
-        (1..=MAX_KEYS.min(self.columns.len())).find(unique).unwrap_or(1)
+        (1..=MAX_KEYS.min(self.0.len())).find(unique).unwrap_or(1)
     }
 }
 
@@ -104,7 +103,6 @@ fn cells(line: &str) -> Vec<String> {
 struct Laid {
     width: usize,
     right: bool,
-    heading: Vec<String>,
     cells: Vec<Vec<String>>,
 }
 
@@ -112,11 +110,10 @@ impl Column {
     fn laid(&self, width: usize) -> Laid {
         // One long text must not take the space of all numbers.
         let most = (width * 2 / 5).max(8);
-        let longest = self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0).min(most);
-        let word = pieces(&self.heading).map(length).max().unwrap_or(0).min(most);
-        let width = longest.max(word).max(1);
-        let cells = self.cells.iter().map(|cell| broken(cell, width)).collect();
-        Laid { width, right: self.right, heading: broken(&self.heading, width), cells }
+        let longest = self.cells[1..].iter().map(|cell| length(cell)).max().unwrap_or(0);
+        let word = pieces(&self.cells[0]).map(length).max().unwrap_or(0);
+        let width = longest.max(word).clamp(1, most);
+        Laid { width, right: self.right, cells: self.cells.iter().map(|cell| broken(cell, width)).collect() }
     }
 }
 
@@ -124,29 +121,22 @@ fn fits(shown: &[&Laid], next: &Laid, width: usize) -> bool {
     shown.iter().map(|column| column.width + GAP).sum::<usize>() + next.width <= width
 }
 
-fn block(columns: &[&Laid], rows: usize) -> String {
-    let rule: Vec<Vec<String>> = columns.iter().map(|column| vec!["-".repeat(column.width)]).collect();
-    let mut out = lines(columns, &columns.iter().map(|column| &column.heading).collect::<Vec<_>>());
-    out += &lines(columns, &rule.iter().collect::<Vec<_>>());
-    for row in 0..rows {
-        out += &lines(columns, &columns.iter().map(|column| &column.cells[row]).collect::<Vec<_>>());
-    }
-    out
+fn block(columns: &[&Laid]) -> String {
+    let row = |at: usize| lines(columns, |column| column.cells[at].clone());
+    let rule = lines(columns, |column| vec!["-".repeat(column.width)]);
+    row(0) + &rule + &(1..columns[0].cells.len()).map(row).collect::<String>()
 }
 
 /// One row, with as many lines as its tallest cell.
-fn lines(columns: &[&Laid], cells: &[&Vec<String>]) -> String {
-    let tallest = cells.iter().map(|cell| cell.len()).max().unwrap_or(0);
+fn lines(columns: &[&Laid], cell: impl Fn(&Laid) -> Vec<String>) -> String {
+    let cells: Vec<Vec<String>> = columns.iter().map(|column| cell(column)).collect();
     let line = |at: usize| {
-        let cell = |(column, cell): (&&Laid, &&Vec<String>)| {
-            let text = cell.get(at).map_or("", String::as_str);
-            let blanks = " ".repeat(column.width.saturating_sub(length(text)));
-            if column.right { blanks + text } else { text.to_owned() + &blanks }
-        };
-        let cells: Vec<String> = columns.iter().zip(cells).map(cell).collect();
-        cells.join(&" ".repeat(GAP)).trim_end().to_owned() + "\n"
+        let cells = columns.iter().zip(&cells);
+        let cells =
+            cells.map(|(column, cell)| pad(cell.get(at).map_or("", String::as_str), column.width, column.right));
+        cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned() + "\n"
     };
-    (0..tallest).map(line).collect()
+    (0..cells.iter().map(Vec::len).max().unwrap_or(0)).map(line).collect()
 }
 
 /// A text in lines of at most this width: broken after spaces and punctuation of names, and within a word only if

@@ -1,11 +1,15 @@
-//! The table of groups of requests, for the terminal and the page.
+//! Tables of groups of requests (classes, stages, replicas, adapters), for the terminal and the page: they show whether
+//! one is slower than the others.
 
 use tacho_core::stage::STAGE;
+use tacho_metrics::MetricKind;
 use tacho_metrics::recovery::{RECOVERY_FACTOR, can_recover};
-use tacho_metrics::{MetricKind, Statistics};
+use tacho_record::metric::Known;
 use tacho_record::{Group, RunRecord};
 
-use crate::style::{percent, short};
+use crate::html::escape;
+use crate::style::{fold, harmless_line, percent, short};
+use crate::tables::{aligned, widths};
 
 /// One table per label: its title, its headings and its rows, each with the group's name first.
 pub(crate) struct GroupTable {
@@ -16,25 +20,74 @@ pub(crate) struct GroupTable {
     pub(crate) note: Option<String>,
 }
 
+/// Least and most columns of a name in the terminal.
+const NAME: (usize, usize) = (8, 24);
+
+impl GroupTable {
+    /// Lines for a terminal of this width. A long name is cut so that the numbers fit.
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
+        let title = self.title.to_lowercase();
+        let names = || self.rows.iter().map(|row| harmless_line(&row[0]));
+        let head = std::iter::once(title.clone()).chain(self.headings.iter().cloned()).collect();
+        let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(self.rows.iter().cloned()).collect();
+        let numbers: usize = widths(&rows)[1..].iter().map(|width| width + 1).sum();
+        let longest = names().map(|name| name.chars().count()).max().unwrap_or(0).max(title.len());
+        let most = longest.min(width.saturating_sub(numbers).clamp(NAME.0, NAME.1));
+        for (row, name) in rows[1..].iter_mut().zip(names()) {
+            let is_long = name.chars().count() > most;
+            row[0] = if is_long { name.chars().take(most - 1).chain(['…']).collect() } else { name };
+        }
+        let note = self.note.iter().flat_map(|note| fold(note, width, 2));
+        aligned(&rows, 1).into_iter().chain(note).collect()
+    }
+
+    /// A section of a page.
+    pub(crate) fn html(&self) -> String {
+        let head: String = self.headings.iter().map(|heading| format!("<th>{}</th>", escape(heading))).collect();
+        let cell = |cell: &String| format!("<td class=\"n\">{}</td>", escape(cell));
+        let row = |cells: &Vec<String>| {
+            format!("<tr><th>{}</th>{}</tr>\n", escape(&cells[0]), cells[1..].iter().map(cell).collect::<String>())
+        };
+        let rows: String = self.rows.iter().map(row).collect();
+        format!(
+            "<section><h2>{}</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td>{head}</tr>\n{rows}</table></div>\
+             <p class=\"note\">Latencies in ms.{}</p></section>\n",
+            escape(&self.title),
+            self.note.as_ref().map_or_else(String::new, |note| format!(" {}.", escape(note)))
+        )
+    }
+}
+
 /// The tables of a record; none without groups.
 pub(crate) fn tables(record: &RunRecord) -> Vec<GroupTable> {
     record.group_keys().into_iter().map(|key| table(record, key)).collect()
 }
 
 fn table(record: &RunRecord, key: &str) -> GroupTable {
-    let percentile = record.setup.metric_percentiles.iter().copied().fold(50.0, f64::max);
-    let high = percent(percentile);
-    let mut headings: Vec<String> = ["reqs", "failed", "req/s"].map(str::to_owned).into();
+    let high = percent(record.setup.metric_percentiles.iter().copied().fold(50.0, f64::max));
+    let mut columns = vec![("req/s".to_owned(), "request_throughput".to_owned())];
+    let mut column = |heading: &str, key: &str| columns.push((heading.to_owned(), key.to_owned()));
     if record.setup.has_goodput() {
-        headings.push("goodput".to_owned());
+        column("goodput", "request_goodput");
     }
     if record.summary.generation().is_some() {
-        headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("p{high}"), "TPOT p50".to_owned()]);
+        column("tok/s", "output_throughput");
+        column("TTFT p50", "median_ttft_ms");
+        column(&format!("p{high}"), &format!("p{high}_ttft_ms"));
+        column("TPOT p50", "median_tpot_ms");
     }
-    headings.push(format!("E2EL p{high}"));
-    let rows = record.groups_by(key).map(|group| row(group, percentile, record.setup.has_goodput())).collect();
+    column(&format!("E2EL p{high}"), &format!("p{high}_e2el_ms"));
+    let row = |group: &Group| {
+        let summary = &group.record.summary;
+        let counts = [summary.completed + summary.failed, summary.failed].map(|count| count.to_string());
+        let value = |key: &str| Known::find(key).and_then(|known| known.read(&group.record));
+        let values = columns.iter().map(|(_, key)| value(key).map_or_else(|| "–".to_owned(), short));
+        std::iter::once(group.name.clone()).chain(counts).chain(values).collect()
+    };
+    let rows = record.groups_by(key).map(row).collect();
+    let headings = ["reqs", "failed"].into_iter().chain(columns.iter().map(|(heading, _)| heading.as_str()));
     let note = if key == STAGE { recovery(record) } else { slowest(record, key) };
-    GroupTable { title: format!("By {key}"), headings, rows, note }
+    GroupTable { title: format!("By {key}"), headings: headings.map(str::to_owned).collect(), rows, note }
 }
 
 /// The time to recover after each heavier stage; `None` if no stage is heavier than the one before it.
@@ -84,38 +137,6 @@ fn slowest(record: &RunRecord, key: &str) -> Option<String> {
             short(others)
         )
     })
-}
-
-fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {
-    let record = &group.record;
-    let summary = &record.summary;
-    let unknown = || "–".to_owned();
-    let (generation, media) = (summary.generation(), summary.media());
-    let mut cells = vec![
-        group.name.clone(),
-        (summary.completed + summary.failed).to_string(),
-        summary.failed.to_string(),
-        short(summary.request_throughput),
-    ];
-    if goodput {
-        let rate = generation.and_then(|generation| generation.request_goodput);
-        cells.push(rate.or(media.and_then(|media| media.request_goodput)).map_or_else(unknown, short));
-    }
-    let at = |of: &Statistics, percentile: f64| match percentile {
-        50.0 => Some(of.median_ms),
-        other => of.percentile_ms(other),
-    };
-    let latency = |metric, percentile| {
-        let known = summary.statistics(metric).filter(|of| of.count > 0).and_then(|of| at(of, percentile));
-        known.map_or_else(unknown, short)
-    };
-    if let Some(generation) = generation {
-        cells.push(short(generation.output_throughput));
-        let shown = [(MetricKind::Ttft, 50.0), (MetricKind::Ttft, percentile), (MetricKind::Tpot, 50.0)];
-        cells.extend(shown.map(|(metric, of)| latency(metric, of)));
-    }
-    cells.push(latency(MetricKind::E2el, percentile));
-    cells
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! HTML pages: each a single file that loads nothing else.
 
 mod distributions;
-mod escape;
 mod figure;
 pub(crate) mod hero;
 pub mod run;
@@ -16,16 +15,31 @@ use flate2::write::ZlibEncoder;
 use tacho_core::json::Value;
 
 pub(crate) use self::distributions::distributions;
-pub use self::escape::escape;
 pub(crate) use self::figure::Figures;
 pub use self::hero::{Head, Tone};
 use crate::plots::Chart;
-use crate::style::short;
+use crate::style::{harmless_line, short};
 use crate::tables::markdown::{Table, plain};
 
 const STYLE: &str = include_str!("html/page.css");
 const DRAW: &str = include_str!("html/draw.js");
 const FIGURES: &str = include_str!("html/figures.js");
+
+/// `text` as HTML text or attribute value; control and bidirectional characters are made visible.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in harmless_line(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
 
 /// JSON text that cannot end its script element.
 pub(crate) fn in_script(json: &str) -> String {
@@ -104,6 +118,14 @@ pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static
         "<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><thead><tr>{headings}</tr></thead><tbody>\n\
          {rows}</tbody></table></div>\n"
     )
+}
+
+/// A table of names and values.
+pub(crate) fn facts_table<T: AsRef<str>>(facts: impl IntoIterator<Item = (T, T)>) -> String {
+    let row = |(name, value): (T, T)| {
+        format!("<tr><th>{}</th><td>{}</td></tr>", escape(name.as_ref()), escape(value.as_ref()))
+    };
+    format!("<table class=\"facts\">{}</table>", facts.into_iter().map(row).collect::<String>())
 }
 
 /// A page of charts, each with panels in a grid under a heading, and the table behind it.

@@ -24,6 +24,7 @@ pub mod results;
 pub mod scenario;
 pub mod sentence;
 mod series;
+mod sessions;
 pub mod style;
 pub mod tables;
 pub mod verdict;

@@ -11,6 +11,7 @@ pub mod web;
 
 pub use bar::{Live, Progress};
 pub use monitor::{Monitor, Percentiles, Point, Snapshot};
+pub(crate) use screen::charts_of_run;
 pub use screen::{Page, View, text};
 pub use tty::{DeferredStderr, restore, suspended};
 pub use tui::Tui;

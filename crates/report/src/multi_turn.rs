@@ -52,9 +52,7 @@ impl Summary {
 
     /// One block per excluded percentage.
     fn blocks(&self, samples: &[TurnSample]) -> Vec<Block> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
-        let gaps = between_user_turns(&sorted);
+        let (sorted, gaps) = in_order(samples);
         let all = sorted.len();
         let block = |percent: &f64| {
             let skipped = (percent / 100.0 * all as f64) as usize;
@@ -97,27 +95,17 @@ impl Summary {
     }
 
     fn sheets(&self, samples: &[TurnSample]) -> [Sheet; 2] {
-        let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
-        let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
-        let mut summary = Vec::new();
-        let (names, values): (Vec<Value>, Vec<Value>) =
-            self.parameters.iter().map(|(name, value)| (Value::from(name.as_str()), value.clone())).unzip();
-        summary.extend([heading(names), row(values), row(Vec::new())]);
+        let mut summary = named_row(self.parameters.iter().map(|(name, value)| (name.as_str(), value.clone())));
         if !self.generator.is_empty() {
-            let (names, values): (Vec<Value>, Vec<Value>) = self
-                .generator
-                .iter()
-                .map(|(name, value)| (Value::from(name.as_str()), Value::from(value.as_str())))
-                .unzip();
-            summary.extend([heading(names), row(values), row(Vec::new()), row(Vec::new())]);
+            summary
+                .extend(named_row(self.generator.iter().map(|(name, value)| (name.as_str(), value.as_str().into()))));
+            summary.push(SheetRow::plain(Vec::new()));
         }
-        summary.push(row(Vec::new()));
+        summary.push(SheetRow::plain(Vec::new()));
         for block in self.blocks(samples) {
             summary.extend(block.rows());
         }
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
-        let gaps = between_user_turns(&sorted);
+        let (sorted, gaps) = in_order(samples);
         let mut raw = Vec::new();
         for (sample, gap) in sorted.iter().zip(gaps) {
             let mut dict = sample.to_json();
@@ -126,9 +114,9 @@ impl Summary {
             }
             dict.set("end_time_ms", sample.end_time_ms());
             if raw.is_empty() {
-                raw.push(heading(dict.iter().map(|(key, _)| Value::from(key)).collect()));
+                raw.push(SheetRow::heading(dict.iter().map(|(key, _)| Value::from(key)).collect()));
             }
-            raw.push(row(dict.iter().map(|(_, value)| value.clone()).collect()));
+            raw.push(SheetRow::plain(dict.iter().map(|(_, value)| value.clone()).collect()));
         }
         [Sheet { name: "Summary".into(), rows: summary }, Sheet { name: "Raw data".into(), rows: raw }]
     }
@@ -154,31 +142,34 @@ impl Block {
     }
 
     fn rows(&self) -> Vec<SheetRow> {
-        let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
-        let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
-        let (names, values) =
-            self.numbers.iter().map(|(name, value)| (Value::from(*name), Value::Float(*value))).unzip();
-        let mut rows = vec![heading(names), row(values), row(Vec::new())];
+        let mut rows = named_row(self.numbers.iter().map(|(name, value)| (*name, Value::Float(*value))));
         let headings = std::iter::once(Value::Null).chain(self.table.headings().into_iter().map(Value::from));
-        rows.push(heading(headings.collect()));
+        rows.push(SheetRow::heading(headings.collect()));
         for (name, values) in self.table.rows() {
             let cells = values.iter().map(|value| if value.is_nan() { Value::Null } else { Value::Float(*value) });
-            rows.push(row(std::iter::once(Value::from(name)).chain(cells).collect()));
+            rows.push(SheetRow::plain(std::iter::once(Value::from(name)).chain(cells).collect()));
         }
-        rows.extend([row(Vec::new()), row(Vec::new())]);
+        rows.extend([(); 2].map(|()| SheetRow::plain(Vec::new())));
         rows
     }
 }
 
-/// Seconds since the previous message of the same conversation, in send order.
-fn between_user_turns(sorted: &[TurnSample]) -> Vec<Option<f64>> {
-    let mut last: HashMap<&str, f64> = HashMap::new();
-    let mut gaps = Vec::with_capacity(sorted.len());
-    for sample in sorted {
-        let before = last.insert(&sample.conversation_id, sample.start_time_ms);
+/// A row of values under their names, and an empty row.
+fn named_row<'a>(values: impl Iterator<Item = (&'a str, Value)>) -> Vec<SheetRow> {
+    let (names, values) = values.map(|(name, value)| (Value::from(name), value)).unzip();
+    vec![SheetRow::heading(names), SheetRow::plain(values), SheetRow::plain(Vec::new())]
+}
+
+/// The samples in send order, and the seconds since the previous message of the same conversation.
+fn in_order(samples: &[TurnSample]) -> (Vec<TurnSample>, Vec<Option<f64>>) {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
+    let (mut last, mut gaps) = (HashMap::new(), Vec::with_capacity(sorted.len()));
+    for sample in &sorted {
+        let before = last.insert(sample.conversation_id.clone(), sample.start_time_ms);
         gaps.push(before.map(|before| (sample.start_time_ms - before) / 1000.0));
     }
-    gaps
+    (sorted, gaps)
 }
 
 pub fn samples_json(samples: &[TurnSample]) -> String {

@@ -4,9 +4,7 @@
 mod chart;
 pub mod dataset;
 mod font;
-mod legend;
 pub mod load;
-mod palette;
 mod panel;
 pub mod pareto;
 mod pixels;
@@ -18,15 +16,13 @@ pub mod sweep;
 mod words;
 
 pub use chart::Chart;
+pub(crate) use chart::{LegendEntry, draw_legend, legend_width};
 pub(crate) use font::{fit as fit_text, width as text_width};
-pub(crate) use legend::{LegendEntry, draw_legend, legend_width};
-pub(crate) use palette::{Color, category, sequence};
 pub(crate) use panel::{AxisSpec, Bar, Grid, Marker, Panel, Rect, Series};
 pub use pixels::png;
 pub use scale::ScaleKind;
 pub(crate) use scale::number;
 pub use scene::Scene;
-pub(crate) use scene::{Anchor, Shape, Stroke};
+pub(crate) use scene::{Anchor, Color, Shape, Stroke, category, sequence};
 pub use svg::svg;
-pub(crate) use words::in_words;
-pub(crate) use words::{bare, value_text};
+pub(crate) use words::{bare, in_words, value_text};

@@ -43,40 +43,33 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
 }
 
-/// The files directly in a directory with this suffix, sorted.
+/// The files directly in a directory with this suffix, sorted. A name that starts with a dot is a temporary file.
 pub fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::Read { path: directory.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A name that starts with a dot is a temporary file.
-        if name.ends_with(ending) && !name.starts_with('.') && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
+    files(directory, false, &|name| name.ends_with(ending) && !name.starts_with('.'))
 }
 
 /// Files with this exact name anywhere below a directory, sorted.
 pub fn files_below(directory: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
+    files(directory, true, &|found| found == name)
+}
+
+fn files(directory: &Path, below: bool, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: directory.to_owned(), source };
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        if below && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             // Request logs contain files with the same names.
             if !tacho_rowlog::Stored::is_log(&path) {
-                files.extend(files_below(&path, name)?);
+                found.extend(files(&path, below, wanted)?);
             }
-        } else if path.file_name().is_some_and(|found| found == name) {
-            files.push(path);
+        } else if wanted(&path.file_name().unwrap_or_default().to_string_lossy()) && path.is_file() {
+            found.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]

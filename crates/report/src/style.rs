@@ -1,7 +1,10 @@
 //! The common layout of reports: titles, value lines, numbers, and text that is safe on a terminal.
 
 use std::fmt::Display;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
+use rustix::termios::tcgetwinsize;
 use tacho_core::json::float_repr;
 pub use tacho_core::shown::{harmless, harmless_line};
 
@@ -26,11 +29,44 @@ pub fn colours() -> bool {
         && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
+/// A color of text on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ink {
+    Red,
+    Yellow,
+    Green,
+    Dim,
+    Bold,
+}
+
+impl Ink {
+    /// `text` in this color, if colors are enabled.
+    pub fn paint(self, colours: bool, text: &str) -> String {
+        let code = match self {
+            Ink::Red => "1;31",
+            Ink::Yellow => "33",
+            Ink::Green => "32",
+            Ink::Dim => "2",
+            Ink::Bold => "1",
+        };
+        if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Columns of a terminal that does not report its own.
+pub const USUAL_COLUMNS: usize = 80;
+
+/// Columns of the terminal on a stream; `None` if it is not one or does not report them.
+pub fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// Width of standard output in columns, and whether it may have colors: 80 and no colors for a file or a pipe.
 pub fn screen() -> (usize, bool) {
     match crate::out().is_terminal() {
-        true => (usize::from(console::Term::stdout().size().1).clamp(40, 100), colours()),
-        false => (80, false),
+        true => (columns_of(&std::io::stdout()).unwrap_or(USUAL_COLUMNS).clamp(40, 100), colours()),
+        false => (USUAL_COLUMNS, false),
     }
 }
 

@@ -1,4 +1,7 @@
-use tacho_core::json::{Dict, Value};
+use std::slice::from_ref;
+
+use tacho_core::dict;
+use tacho_core::json::Value;
 use tacho_pyrand::Generator;
 
 use super::*;
@@ -19,17 +22,74 @@ fn latencies(seed: u64, count: usize, factor: f64) -> Vec<f64> {
 }
 
 pub(crate) fn run(seed: u64, count: usize, factor: f64) -> StoredRun {
-    let list = latencies(seed, count, factor).into_iter().map(Value::Float).collect();
-    let mut dict = Dict::new();
-    dict.set("latencies", Value::List(list));
-    StoredRun::from_dict(&dict).unwrap()
+    let latencies = latencies(seed, count, factor).into_iter().collect::<Value>();
+    StoredRun::from_dict(&dict! { "latencies": latencies }).unwrap()
 }
 
 pub(crate) fn numbers_only(value: f64) -> StoredRun {
-    let mut dict = Dict::new();
-    dict.set("p99_ttft_ms", value);
-    dict.set("request_throughput", value);
-    StoredRun::from_dict(&dict).unwrap()
+    StoredRun::from_dict(&dict! { "p99_ttft_ms": value, "request_throughput": value }).unwrap()
+}
+
+fn of_workload(workload: &str, value: f64) -> StoredRun {
+    let own = dict! { "version": 1_i64, "workload": format!("v2:{workload}") };
+    StoredRun::from_dict(&dict! { "p99_ttft_ms": value, "tacho": own }).unwrap()
+}
+
+/// Runs whose logarithms are 0.00 and 0.02 against 0.10 and 0.12. The pooled variance is (2 · 0.01² + 2 · 0.01²) / 2
+/// = 0.0002, and that of a side's mean half of it, 0.01².
+pub(crate) fn known_sides() -> [[StoredRun; 2]; 2] {
+    [[0.0, 0.02], [0.10, 0.12]].map(|side| side.map(|log: f64| numbers_only(log.exp())))
+}
+
+/// The distances of an interval's ends from a change of +0.1, on logarithms.
+fn distances((low, high): (f64, f64)) -> [f64; 2] {
+    [0.1 - (1.0 + low).ln(), (1.0 + high).ln() - 0.1]
+}
+
+fn assert_close(found: [f64; 2], wanted: [f64; 2]) {
+    assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 2e-5), "{found:?} {wanted:?}");
+}
+
+#[test]
+fn the_interval_of_repeated_runs_is_that_worked_out_by_hand() {
+    let [base, new] = known_sides();
+    let effect = compared("p99_ttft_ms", &base, &new);
+    // t(2) is 4.30265; two sides of 0.01 each: 4.30265 · 0.01 · √2.
+    assert_close(distances(effect.interval.unwrap()), [0.060_849; 2]);
+    // Twice the data: t(2 · 2 + 2) is 2.44691, and a side's standard error is √(0.0002 / 4).
+    assert_close(distances(effect.harm_bounds(Confidence::USUAL, 2.0).unwrap()), [0.024_469; 2]);
+    // An assumed deviation of 3%: 1.95996 · 0.03 / √2 a side.
+    let assumed = compare("p99_ttft_ms", &base, &new, Terms { noise: Some(0.03), ..TERMS }).unwrap();
+    assert_close(distances(assumed.interval.unwrap()), [0.058_799; 2]);
+    // Of the same workload, two degrees of freedom are too few to count alone: both ways at 97.5%, where t(2) is
+    // 6.20535, times √0.0002.
+    let alike = |side: [f64; 2]| side.map(|log| of_workload("a", log.exp()));
+    let paired = compared("p99_ttft_ms", &alike([0.0, 0.02]), &alike([0.10, 0.12]));
+    assert_close(distances(paired.interval.unwrap()), [0.087_757; 2]);
+    assert_eq!([1, 2, 5].map(|several| Confidence::USUAL.each_of(several).percent()), [95.0, 97.5, 99.0]);
+}
+
+#[test]
+fn the_errors_of_requests_combine_end_by_end() {
+    let of = |run: &StoredRun| {
+        let spread = run.spread("p90_e2el_ms").unwrap();
+        let (low, high) = spread.bounds(0.95, 1.0);
+        ((spread.value / low).ln(), (high / spread.value).ln(), (high / low).ln() / 2.0 / 1.959_964)
+    };
+    // One run a side: what is uncertain above in the baseline is uncertain below in the change.
+    let (base, new) = (run(1, 400, 1.0), run(2, 400, 1.2));
+    let effect = compared("p90_e2el_ms", from_ref(&base), from_ref(&new));
+    let ((base_low, base_high, base_error), (new_low, new_high, new_error)) = (of(&base), of(&new));
+    let ends = |(low, high): (f64, f64)| [effect.change, low, high].map(|change| (1.0 + change).ln());
+    let [middle, low, high] = ends(effect.interval.unwrap());
+    assert!((base_low / base_high - 1.0).abs() > 0.1, "the bounds of a far percentile are uneven");
+    assert_close([middle - low, high - middle], [new_low.hypot(base_high), new_high.hypot(base_low)]);
+    // Two runs a side that differ by less than their requests explain: the normal distribution, and half the variance.
+    let near = |side: &StoredRun, seed, factor| [side.clone(), run(seed, 400, factor * 1.0001)];
+    let effect = compared("p90_e2el_ms", &near(&base, 1, 1.0), &near(&new, 2, 1.2));
+    let [middle, low, high] = ends(effect.interval.unwrap());
+    let half = 1.959_964 * base_error.hypot(new_error) / 2.0_f64.sqrt();
+    assert!(((high - low) / 2.0 / half - 1.0).abs() < 1e-3, "{middle} {low} {high} {half}");
 }
 
 fn compared(key: &str, base: &[StoredRun], new: &[StoredRun]) -> Effect {
@@ -68,9 +128,7 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     let missing = compare("mean_itl_ms", &side([1.0; 3]), &side([1.0; 3]), TERMS).unwrap_err();
     assert_eq!(missing, Error::Missing { key: "mean_itl_ms".into() });
     assert_eq!(shared_keys(&side([1.0; 3]), &side([1.0; 3])), ["request_throughput", "p99_ttft_ms"]);
-    let mut only_rates = Dict::new();
-    only_rates.set("request_throughput", 1.0);
-    let only_rates = [StoredRun::from_dict(&only_rates).unwrap()];
+    let only_rates = [StoredRun::from_dict(&dict! { "request_throughput": 1.0 }).unwrap()];
     assert_eq!(shared_keys(&side([1.0; 3]), &only_rates), ["request_throughput"]);
     assert_eq!(shared_keys(&only_rates, &side([1.0; 3])), ["request_throughput"]);
 }
@@ -98,15 +156,8 @@ fn runs_that_differ_by_more_than_their_requests_widen_the_interval() {
 
 #[test]
 fn a_side_without_a_success_has_no_value() {
-    let failed = |completed: u64| {
-        let mut dict = Dict::new();
-        for (key, value) in [("completed", completed as f64), ("failed", 9.0), ("duration", 1.0), ("p99_ttft_ms", 0.0)]
-        {
-            dict.set(key, value);
-        }
-        StoredRun::from_dict(&dict).unwrap()
-    };
-    let effect = compared("p99_ttft_ms", &[numbers_only(5.0)], &[failed(0)]);
+    let failed = dict! { "completed": 0_u64, "failed": 9_u64, "duration": 1.0, "p99_ttft_ms": 0.0 };
+    let effect = compared("p99_ttft_ms", &[numbers_only(5.0)], &[StoredRun::from_dict(&failed).unwrap()]);
     assert_eq!((effect.basis, effect.interval), (Basis::Empty, None));
     assert!(effect.new.is_nan());
 }
@@ -123,10 +174,7 @@ fn a_run_of_zero_gives_no_sure_answer() {
 #[test]
 fn one_run_in_two_files_counts_once() {
     let run = |value: f64, more: bool| {
-        let mut dict = Dict::new();
-        for (key, value) in [("duration", value), ("p99_ttft_ms", value), ("request_throughput", 1.0 / value)] {
-            dict.set(key, value);
-        }
+        let mut dict = dict! { "duration": value, "p99_ttft_ms": value, "request_throughput": 1.0 / value };
         if more {
             dict.set("latencies", Value::List(vec![Value::Float(1.0); 3]));
         }
@@ -140,10 +188,8 @@ fn one_run_in_two_files_counts_once() {
 }
 
 fn latency(values: &[f64]) -> StoredRun {
-    let mut dict = Dict::new();
-    dict.set("avg_latency", tacho_metrics::statistics::mean(values));
-    dict.set("latencies", Value::List(values.iter().copied().map(Value::Float).collect()));
-    dict.set("percentiles", Value::Dict([("50".to_owned(), Value::Float(values[0]))].into_iter().collect()));
+    let (mean, latencies) = (tacho_metrics::statistics::mean(values), values.iter().copied().collect::<Value>());
+    let dict = dict! { "avg_latency": mean, "latencies": latencies, "percentiles": dict! { "50": values[0] } };
     StoredRun::from_dict(&dict).unwrap()
 }
 
@@ -160,18 +206,11 @@ fn iterations_decide_where_there_is_one_run_a_side() {
 }
 
 fn paced(throughput: f64, unstable: Option<bool>) -> StoredRun {
-    let mut dict = Dict::new();
-    for (key, value) in [("duration", 10.0), ("completed", 400.0), ("request_rate", 40.0)] {
-        dict.set(key, value);
-    }
+    let mut dict = dict! { "duration": 10.0, "completed": 400_u64, "request_rate": 40.0 };
     dict.set("request_throughput", throughput);
     if let Some(unstable) = unstable {
-        let mut steady = Dict::new();
-        steady.set("queue_unstable", unstable);
-        let mut own = Dict::new();
-        own.set("version", 1_i64);
-        own.set("steady_state", steady);
-        dict.set("tacho", own);
+        let steady = dict! { "queue_unstable": unstable };
+        dict.set("tacho", dict! { "version": 1_i64, "steady_state": steady });
     }
     StoredRun::from_dict(&dict).unwrap()
 }
@@ -196,15 +235,7 @@ fn the_change_is_the_ratio_of_the_values_shown() {
     let side = |values: &[f64]| values.iter().map(|value| numbers_only(*value)).collect::<Vec<_>>();
     let unpaired = compared("p99_ttft_ms", &side(&[10.0, 90.0]), &side(&[20.0, 40.0, 160.0]));
     assert!((unpaired.new / unpaired.base - 1.0 - unpaired.change).abs() < 1e-12);
-    let of = |workload: &str, value: f64| {
-        let mut dict = Dict::new();
-        dict.set("p99_ttft_ms", value);
-        let mut own = Dict::new();
-        own.set("version", 1_i64);
-        own.set("workload", format!("v2:{workload}"));
-        dict.set("tacho", own);
-        StoredRun::from_dict(&dict).unwrap()
-    };
+    let of = of_workload;
     let base = [of("a", 10.0), of("a", 12.0), of("b", 90.0)];
     let new = [of("a", 12.0), of("b", 100.0), of("b", 120.0)];
     let paired = compared("p99_ttft_ms", &base, &new);
@@ -213,9 +244,7 @@ fn the_change_is_the_ratio_of_the_values_shown() {
     // Digests of version 1 left out most of a request: equal ones do not mean the same requests.
     let old = |run: &StoredRun| {
         let mut dict = run.fields.clone();
-        let mut own = Dict::new();
-        own.set("workload", run.workload().unwrap().trim_start_matches("v2:"));
-        dict.set("tacho", own);
+        dict.set("tacho", dict! { "workload": run.workload().unwrap().trim_start_matches("v2:") });
         StoredRun::from_dict(&dict).unwrap()
     };
     let unknown = compared("p99_ttft_ms", &base.each_ref().map(old), &new.each_ref().map(old));

@@ -1,8 +1,9 @@
-use tacho_core::json::{Dict, Value};
+use tacho_core::dict;
+use tacho_core::json::Value;
 use tacho_pyrand::Generator;
 
 use super::*;
-use crate::compare::tests::{numbers_only, run};
+use crate::compare::tests::{known_sides, numbers_only, run};
 
 const TERMS: Terms = Terms { confidence: Confidence::USUAL, noise: None };
 
@@ -86,12 +87,8 @@ fn a_metric_beyond_its_limit_alone_is_reported_with_others() {
 #[test]
 fn a_schedule_that_was_kept_has_no_verdict_on_throughput() {
     let paced = |throughput: f64| {
-        let mut dict = Dict::new();
-        for (key, value) in [("duration", 10.0), ("request_rate", 40.0), ("request_throughput", throughput)] {
-            dict.set(key, value);
-        }
-        dict.set("request_goodput", throughput);
-        dict.set("completed", 400_u64);
+        let mut dict = dict! { "duration": 10.0, "request_rate": 40.0, "completed": 400_u64 };
+        ["request_throughput", "request_goodput"].iter().for_each(|key| dict.set(*key, throughput));
         StoredRun::from_dict(&dict).unwrap()
     };
     let side = |level: f64| [paced(level), paced(level * 1.001), paced(level * 0.999)];
@@ -106,13 +103,31 @@ fn a_schedule_that_was_kept_has_no_verdict_on_throughput() {
 }
 
 fn counted(completed: u64, failed: u64) -> StoredRun {
-    let mut dict = Dict::new();
-    dict.set("duration", 1.0);
-    dict.set("completed", completed);
-    dict.set("failed", failed);
-    dict.set("request_throughput", completed as f64);
-    dict.set("p99_ttft_ms", if completed == 0 { 0.0 } else { 10.0 });
+    let (rate, latency) = (completed as f64, if completed == 0 { 0.0 } else { 10.0 });
+    let mut dict = dict! { "completed": completed, "failed": failed, "duration": 1.0, "request_throughput": rate };
+    dict.set("p99_ttft_ms", latency);
     StoredRun::from_dict(&dict).unwrap()
+}
+
+#[test]
+fn limits_beside_the_bounds_worked_out_by_hand_decide() {
+    // The change of the known sides is between exp(0.1 - 0.060849) - 1 = +3.99% and exp(0.1 + 0.060849) - 1 = +17.45%.
+    let [base, new] = known_sides();
+    let of = |limit: &str| judged(&format!("p99_ttft_ms:{limit}%"), &base, &new);
+    let judgements = ["3.9", "4.1", "17.3", "17.6"].map(of);
+    assert_eq!(judgements, [Judgement::Beyond, Judgement::Inconclusive, Judgement::Inconclusive, Judgement::Within]);
+    // With a second rule the level is 97.5%, where t(2) is 6.20535: from exp(0.1 - 0.087757) - 1 = +1.23% on.
+    let first = |limit: &str| decided(&[limit, "request_throughput:900%"], &base, &new).1[0].judgement;
+    let judgements = ["p99_ttft_ms:1.2%", "p99_ttft_ms:1.3%"].map(first);
+    assert_eq!(judgements, [Judgement::Beyond, Judgement::Inconclusive]);
+    // A third run a side is 1.5 times the data, where t(2 · 1.5 + 1) is 2.77645: times √(0.0002 / 1.5) the lower bound
+    // is exp(0.1 - 0.03206) - 1 = +7.03%, beyond 5%.
+    let remedy = decided(&["p99_ttft_ms:5%"], &base, &new).1[0].remedy;
+    assert_eq!(remedy, Some(Remedy::Runs(1)));
+    // All failures are the candidate's: C(20, 5) / C(40, 5) = 2.36% and C(30, 5) / C(60, 5) = 2.61%, around 2.5%.
+    let failures = |all: u64| decided(&[], &[counted(all, 0)], &[counted(all - 5, 5)]).0;
+    assert_eq!([20, 30].map(|all| failures(all).judgement), [Judgement::Beyond, Judgement::Within]);
+    assert!((failures(20).chance - 15_504.0 / 658_008.0).abs() < 1e-9, "{:?}", failures(20));
 }
 
 #[test]
@@ -192,12 +207,9 @@ fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
         free = free.max(now) + length * speed * (0.1 * normal(&mut chance)).exp();
         Value::Float(free - now)
     };
-    let list = (0..REQUESTS).map(|_| latency()).collect();
-    let own: Dict = [("workload".to_owned(), Value::from(format!("v2:{workload:016x}")))].into_iter().collect();
-    let mut dict = Dict::new();
-    dict.set("latencies", Value::List(list));
-    dict.set("tacho", own);
-    StoredRun::from_dict(&dict).unwrap()
+    let latencies = (0..REQUESTS).map(|_| latency()).collect::<Value>();
+    let own = dict! { "workload": format!("v2:{workload:016x}") };
+    StoredRun::from_dict(&dict! { "latencies": latencies, "tacho": own }).unwrap()
 }
 
 /// Fraction of comparisons in which a gate with these rules reports a regression: `runs` per side, all with one

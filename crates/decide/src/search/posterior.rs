@@ -102,3 +102,38 @@ impl ErrorModel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_a_normal_density() {
+        let found = quantiles(10.0, 90.0, |load| -0.5 * ((load - 50.0) / 5.0).powi(2)).unwrap();
+        let Posterior { median, low, high, below, above } = found;
+        // 1.95996 and 0.84162 standard deviations of 5 around 50.
+        for (found, wanted) in [median, low, high, below, above].into_iter().zip([50.0, 40.2, 59.8, 45.792, 54.208]) {
+            assert!((found - wanted).abs() < 0.05, "{found} {wanted}");
+        }
+    }
+
+    #[test]
+    fn likelihoods_and_errors_are_those_worked_out_by_hand() {
+        let close = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
+        // -(5 + 1) / 2 · ln(1 + 1 / 5) - ln 2.
+        close(log_student(1.0, 2.0), -0.546_965 - std::f64::consts::LN_2);
+        close(log_sum_exp(&[0.0, 0.0, 2_f64.ln()]), 4_f64.ln());
+        let run = |seconds: f64, error: f64, margin: f64| Measurement {
+            seconds,
+            error: Some(error),
+            margin,
+            ..Measurement::exact(10.0, true)
+        };
+        // The middle one of 0.1 · √4, 0.05 · √16 and 0.2 · √4 is 0.2; a run far from the target does not count.
+        let runs = [run(4.0, 0.1, 0.0), run(16.0, 0.05, 0.5), run(4.0, 0.2, -0.4), run(4.0, 9.0, 0.9)];
+        let error = |floor: f64| ErrorModel { exponent: 0.5, floor, skew: 1.5 }.of(&runs);
+        close(error(0.01)(25.0), 1.5 * 0.2 / 5.0);
+        close(error(0.1)(25.0), 1.5 * 0.1);
+        close(ErrorModel { exponent: 0.5, floor: 0.1, skew: 1.5 }.of(&[])(25.0), 1.5 * 0.2);
+    }
+}

@@ -1,13 +1,13 @@
 //! A forest plot for a terminal: a line per metric with its change, its confidence interval and the limits.
 
 use crate::html::escape;
-use crate::style::{fold, grouped};
+use crate::style::{Ink, fold, grouped};
 
 /// A line of the plot.
 #[derive(Debug, Clone)]
 pub struct ForestRow {
-    /// The verdict, and the terminal's code of its colour.
-    pub verdict: (&'static str, &'static str),
+    /// The verdict and its color.
+    pub verdict: (&'static str, Ink),
     pub name: String,
     /// The metric of the baseline and of the candidate.
     pub values: (f64, f64),
@@ -19,15 +19,6 @@ pub struct ForestRow {
     /// Text below the line; empty for none.
     pub note: String,
 }
-
-/// Colours of verdicts.
-pub const GOOD: &str = "32";
-/// See [`GOOD`].
-pub const BAD: &str = "1;31";
-/// See [`GOOD`].
-pub const OPEN: &str = "33";
-/// See [`GOOD`].
-pub const PLAIN: &str = "2";
 
 /// The axis reaches at most this far: intervals beyond it end in an arrow.
 const MAX_CHANGE: f64 = 5.0;
@@ -47,18 +38,18 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
         format!("{left:<half$}0{right:>half$}")
     };
     let head = format!("{:word_width$} {:name_width$} {:>8} {:>8} {:>8}  {axis}", "", "", "base", "new", "change");
-    let mut lines = vec![paint(colour, PLAIN, &head)];
+    let mut lines = vec![Ink::Dim.paint(colour, &head)];
     for row in rows {
-        let (word, code) = row.verdict;
-        let head = paint(colour, code, &format!("{word:<word_width$}"));
+        let (word, ink) = row.verdict;
+        let head = ink.paint(colour, &format!("{word:<word_width$}"));
         let (base, new) = (printed(row.values.0), printed(row.values.1));
         let change = change(row.printed_change());
-        let bar = paint(colour, code, &bar(row, plot, reach));
+        let bar = ink.paint(colour, &bar(row, plot, reach));
         lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {bar}", row.name));
         if !row.note.is_empty() {
             let indent = word_width + 1;
             let note = fold(&format!("{}{}", " ".repeat(indent), row.note), width, indent);
-            lines.extend(note.iter().map(|line| paint(colour, PLAIN, line)));
+            lines.extend(note.iter().map(|line| Ink::Dim.paint(colour, line)));
         }
     }
     lines
@@ -68,9 +59,9 @@ impl ForestRow {
     /// The style class of its verdict on a page.
     fn class(&self) -> &'static str {
         match self.verdict.1 {
-            GOOD => "good",
-            BAD => "bad",
-            OPEN => "open",
+            Ink::Green => "good",
+            Ink::Red => "bad",
+            Ink::Yellow => "open",
             _ => "equal",
         }
     }
@@ -97,11 +88,6 @@ pub(super) fn printed(value: f64) -> String {
         size if size >= 0.99995 => format!("{value:.3}"),
         _ => format!("{value:.4}"),
     }
-}
-
-/// `text` in a color, if colors are enabled.
-pub(super) fn paint(colour: bool, code: &str, text: &str) -> String {
-    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A relative change as a percentage.
@@ -263,7 +249,7 @@ mod tests {
 
     fn row(change: f64, interval: Option<(f64, f64)>) -> ForestRow {
         ForestRow {
-            verdict: ("inconclusive", OPEN),
+            verdict: ("inconclusive", Ink::Yellow),
             name: "p99_ttft_from_schedule_ms".into(),
             values: (52.69, 56.74),
             change,

@@ -4,9 +4,9 @@ use tacho_decide::compare::Confidence;
 use tacho_decide::gate::{Decision, Failures, Judgement, Remedy};
 use tacho_record::metric::Better;
 
-use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
+use super::forest::{ForestRow, change, forest};
 use super::terminal::{SEVERAL, SINGLE};
-use crate::style::{fold, harmless_line, short_tick};
+use crate::style::{Ink, fold, harmless_line, short_tick};
 
 #[derive(Debug)]
 pub struct GateView<'a> {
@@ -31,7 +31,7 @@ impl GateView<'_> {
     pub fn text(&self, width: usize, colour: bool) -> String {
         let overall = Judgement::overall(self.failures, self.decisions);
         let mut lines: Vec<String> = fold(&self.headline(overall), width, 2);
-        lines.iter_mut().for_each(|line| *line = paint(colour, word(overall).1, line));
+        lines.iter_mut().for_each(|line| *line = word(overall).1.paint(colour, line));
         lines.extend(self.failure_line().into_iter().flat_map(|line| fold(&line, width, 2)));
         lines.extend(self.warnings.iter().flat_map(|warning| fold(warning, width, 2)));
         if !self.differs.is_empty() {
@@ -42,13 +42,11 @@ impl GateView<'_> {
             lines.push(String::new());
             lines.extend(forest(&rows, width, colour));
         }
-        if self.single && self.decisions.iter().any(|decision| decision.effect.interval.is_some()) {
+        let has_interval = self.decisions.iter().any(|decision| decision.effect.interval.is_some());
+        let note = if self.single { Some(SINGLE).filter(|_| has_interval) } else { Some(SEVERAL) };
+        if let Some(note) = note.filter(|_| !self.decisions.is_empty()) {
             lines.push(String::new());
-            lines.extend(fold(SINGLE, width, 2));
-        }
-        if !self.single && !self.decisions.is_empty() {
-            lines.push(String::new());
-            lines.extend(fold(SEVERAL, width, 2));
+            lines.extend(fold(note, width, 2));
         }
         lines.join("\n") + "\n"
     }
@@ -131,12 +129,12 @@ impl GateView<'_> {
     }
 }
 
-fn word(judgement: Judgement) -> (&'static str, &'static str) {
+fn word(judgement: Judgement) -> (&'static str, Ink) {
     match judgement {
-        Judgement::Within => ("ok", GOOD),
-        Judgement::Beyond => ("REGRESSED", BAD),
-        Judgement::Inconclusive => ("inconclusive", OPEN),
-        Judgement::Scheduled => ("–", PLAIN),
+        Judgement::Within => ("ok", Ink::Green),
+        Judgement::Beyond => ("REGRESSED", Ink::Red),
+        Judgement::Inconclusive => ("inconclusive", Ink::Yellow),
+        Judgement::Scheduled => ("–", Ink::Dim),
     }
 }
 

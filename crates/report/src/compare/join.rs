@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::limits::summary;
-use super::metric_table::{Curve, MetricTable, whole};
+use super::metric_table::{Curve, MetricTable, summary, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;

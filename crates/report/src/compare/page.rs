@@ -1,7 +1,5 @@
 //! A comparison as one page: verdicts and forest plot first, then distributions and tables.
 
-use std::fmt::Write;
-
 use tacho_core::json::Value;
 use tacho_decide::compare::{Effect, Verdict};
 use tacho_record::StoredRun;
@@ -29,7 +27,7 @@ impl Comparison {
         let repeated = verdicts.is_empty() && are_repeats(sides, true);
         let head = if repeated {
             let (head, table) = head_and_table(head, sides, &names);
-            put(&mut body, &format!("<h2>Every run</h2>\n{}", html_table(&table, |_, _| "")));
+            body += &format!("<h2>Every run</h2>\n{}", html_table(&table, |_, _| ""));
             head
         } else {
             // Cards of several pairs would not say which pair they are about.
@@ -37,15 +35,15 @@ impl Comparison {
             verdicts.iter().fold(head, |head, verdict| stated(head, verdict, spec, shown))
         };
         for verdict in verdicts {
-            put(&mut body, &effects(verdict, spec));
+            body += &effects(verdict, spec);
         }
         let named: Vec<_> = sides.iter().zip(names).map(|(side, label)| (label, side.runs())).collect();
-        put(&mut body, &distributions(&named, &mut figures));
+        body += &distributions(&named, &mut figures);
         // A single load level is already in the verdicts.
         let several = |group: &&Group| group.metrics.iter().any(|one| one.table.rows.len() > 1);
         let levels = |group: &&Group| !repeated && (verdicts.is_empty() || several(group));
         for group in self.groups.iter().filter(levels) {
-            put(&mut body, &self.section(group, spec, &mut figures));
+            body += &self.section(group, spec, &mut figures);
         }
         page(&head, &body, figures)
     }
@@ -66,28 +64,25 @@ impl Comparison {
     fn section(&self, group: &Group, spec: &CompareSpec, figures: &mut Figures) -> String {
         let mut body = format!("<h2>{}</h2>\n", escape(&group.heading()));
         if self.labels.len() > 1 {
-            put(
-                &mut body,
-                "<p class=\"note\">A ratio above 1 is better than the first side, whatever the number.</p>\n",
-            );
+            body += "<p class=\"note\">A ratio above 1 is better than the first side, whatever the number.</p>\n";
         }
         for metric in &group.metrics {
             let title = escape(named(&metric.metric));
             if metric.table.rows.is_empty() {
-                put(&mut body, &format!("<p>{title}: missing for this group</p>\n"));
+                body += &format!("<p>{title}: missing for this group</p>\n");
                 continue;
             }
-            put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"grid\">\n"));
-            put(&mut body, &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at)));
+            body += &format!("<h3>{title}</h3>\n<div class=\"grid\">\n");
+            body += &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at));
             // A single level is a row of the table, not a curve.
             if spec.plots && metric.curves.iter().any(|curve| curve.points.len() > 1) {
-                put(&mut body, &figures.panel(&self.chart(metric, spec), &group.heading()));
+                body += &figures.panel(&self.chart(metric, spec), &group.heading());
             }
             body.push_str("</div>\n");
         }
         if spec.limits_set {
             body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
-            put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+            body += &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" });
         }
         body
     }
@@ -103,21 +98,15 @@ impl Comparison {
 
     fn value_class(&self, metric: &MetricTable, spec: &CompareSpec, row: usize, at: usize) -> &'static str {
         let heading = &metric.table.headings[at];
-        if heading.starts_with("Ratio 1 vs ") {
-            return match metric.table.rows[row][at].as_f64() {
-                Some(ratio) if ratio >= 1.0 + spec.margin => "good",
-                Some(ratio) if ratio <= 1.0 - spec.margin => "bad",
+        let Some(value) = metric.table.rows[row][at].as_f64() else { return "" };
+        match Self::limit(metric, spec).filter(|_| self.labels.contains(heading)) {
+            _ if heading.starts_with("Ratio 1 vs ") => match value {
+                ratio if ratio >= 1.0 + spec.margin => "good",
+                ratio if ratio <= 1.0 - spec.margin => "bad",
                 _ => "",
-            };
-        }
-        let value = metric.table.rows[row][at].as_f64();
-        match (Self::limit(metric, spec), value) {
-            (Some((limit, _)), Some(value)) if self.labels.contains(heading) && value <= limit => "good",
-            (Some((limit, slack)), Some(value))
-                if self.labels.contains(heading) && value <= limit * (1.0 + slack / 100.0) =>
-            {
-                "close"
-            }
+            },
+            Some((limit, _)) if value <= limit => "good",
+            Some((limit, slack)) if value <= limit * (1.0 + slack / 100.0) => "close",
             _ => "",
         }
     }
@@ -207,8 +196,4 @@ fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
         forest_svg(&rows, &verdicts.title),
         html_table(&table, |row, at| verdict_class(&table, row, at))
     )
-}
-
-fn put(out: &mut String, text: &str) {
-    out.write_str(text).expect("writing to a string does not fail");
 }

@@ -2,7 +2,7 @@
 
 use tacho_core::json::Value;
 use tacho_decide::compare::shared_keys;
-use tacho_metrics::interval::half_width;
+use tacho_metrics::interval::{Interval, half_width};
 use tacho_metrics::statistics::mean;
 use tacho_record::StoredRun;
 
@@ -32,7 +32,9 @@ const HEADLINES: [&str; 3] = ["output_throughput", "p99_ttft_ms", "p99_tpot_ms"]
 pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (Head, Table) {
     let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
     let values = |key: &str| runs.iter().filter_map(|run| run.number(key)).collect::<Vec<f64>>();
-    let interval = |values: &[f64]| half_width(values).map(|half| (mean(values) - half, mean(values) + half));
+    let interval = |values: &[f64]| {
+        half_width(values).map(|half| Interval { low: mean(values) - half, high: mean(values) + half })
+    };
     let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
     let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();
     let sentence = format!("{} repeats of one configuration: the spread is the variation between runs.", runs.len());

@@ -2,9 +2,9 @@
 
 use tacho_decide::compare::{Effect, Verdict};
 
-use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, forest};
+use super::forest::{ForestRow, forest};
 use super::{CompareSpec, Verdicts};
-use crate::style::{fold, harmless_line};
+use crate::style::{Ink, fold, harmless_line};
 
 /// The limitation of a single run per side.
 pub(super) const SINGLE: &str =
@@ -46,14 +46,14 @@ impl Verdicts {
     pub(super) fn rows(&self, spec: &CompareSpec) -> Vec<ForestRow> {
         let row = |effect: &Effect| {
             let verdict = effect.verdict(spec.margin);
-            let code = match verdict {
-                Verdict::Better => GOOD,
-                Verdict::Worse => BAD,
-                Verdict::Equal | Verdict::Scheduled => PLAIN,
-                Verdict::Inconclusive => OPEN,
+            let ink = match verdict {
+                Verdict::Better => Ink::Green,
+                Verdict::Worse => Ink::Red,
+                Verdict::Equal | Verdict::Scheduled => Ink::Dim,
+                Verdict::Inconclusive => Ink::Yellow,
             };
             ForestRow {
-                verdict: (verdict.text(), code),
+                verdict: (verdict.text(), ink),
                 name: harmless_line(&effect.key),
                 values: (effect.base, effect.new),
                 change: effect.change,

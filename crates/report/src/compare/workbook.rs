@@ -30,7 +30,7 @@ impl Comparison {
 /// Appends a table with a column for the section.
 fn add(rows: &mut Vec<SheetRow>, section: &str, table: &Table) {
     if !rows.is_empty() {
-        rows.push(SheetRow { cells: Vec::new(), heading: false });
+        rows.push(SheetRow::plain(Vec::new()));
     }
     let line = |first: &str, cells: Vec<Value>, heading| {
         let cells = std::iter::once(Value::from(first)).chain(cells).collect();

@@ -6,8 +6,10 @@ mod table;
 use tacho_metrics::MetricKind;
 use tacho_record::RunRecord;
 
-use super::{details, groups, joined, ranks, sessions};
-use crate::style::{fold, harmless_line, title};
+use super::{details, joined, ranks};
+use crate::groups::tables;
+use crate::sessions;
+use crate::style::{Ink, fold, harmless_line, title};
 use crate::verdict::{Severity, Verdict};
 
 pub(crate) use self::facts::{costs, not_steady};
@@ -26,16 +28,8 @@ pub struct BlockStyle {
 impl BlockStyle {
     /// Text for a file or a pipe.
     pub const PLAIN: BlockStyle = BlockStyle { width: 80, colour: false, verbose: false };
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
 }
 
-const RED: &str = "1;31";
-const YELLOW: &str = "33";
-const GREEN: &str = "32";
-const DIM: &str = "2";
 /// Column of the values in lines outside the table.
 const LABEL: usize = 14;
 
@@ -93,7 +87,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
             hint = vec![format!("more with --verbose: {} parts", hidden.len())];
         }
         let end = lines.len() - 1;
-        lines.splice(end..end, hint.iter().map(|line| style.paint(DIM, line)));
+        lines.splice(end..end, hint.iter().map(|line| Ink::Dim.paint(style.colour, line)));
     }
     joined(&lines)
 }
@@ -143,8 +137,13 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     for (rank, fact) in facts {
         parts.extend(fact.map(|(label, text)| Part::new(label, rank, labelled(label, &text, style.width))));
     }
-    let tables = groups::tables_of(record, style.width).into_iter();
-    parts.extend(tables.map(|(name, lines)| Part { is_table: true, ..Part::new(&name, 2, lines) }));
+    let groups = tables(record).into_iter();
+    parts.extend(
+        groups.map(|group| Part {
+            is_table: true,
+            ..Part::new(&group.title.to_lowercase(), 2, group.lines(style.width))
+        }),
+    );
     if !record.measured.ranks.is_empty() {
         parts.push(Part::new("ranks", 10, ranks::lines(record, style.width)));
     }
@@ -156,7 +155,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     }
     if let Some(next) = &verdict.next {
         let mut next = fold(&format!("next: {next}"), style.width, 6);
-        next[0] = next[0].replacen("next:", &style.paint("1", "next:"), 1);
+        next[0] = next[0].replacen("next:", &Ink::Bold.paint(style.colour, "next:"), 1);
         parts.push(Part::new("", 0, next));
     }
     parts.push(Part::new("", 0, vec![title("", '=')]));
@@ -167,13 +166,13 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
 fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if verdict.worst().is_none() {
-        parts.push(Part::new("", 0, vec![style.paint(GREEN, "✔ no warnings")]));
+        parts.push(Part::new("", 0, vec![Ink::Green.paint(style.colour, "✔ no warnings")]));
     }
     for (order, finding) in verdict.findings.iter().enumerate() {
-        let (sign, word, code, rank) = match finding.severity {
-            Severity::Bad => ("✗", "warning", RED, 1),
-            Severity::Warning => ("!", "warning", YELLOW, 5),
-            Severity::Note => ("·", "note", DIM, 9),
+        let (sign, word, ink, rank) = match finding.severity {
+            Severity::Bad => ("✗", "warning", Ink::Red, 1),
+            Severity::Warning => ("!", "warning", Ink::Yellow, 5),
+            Severity::Note => ("·", "note", Ink::Dim, 9),
         };
         let head = format!("{sign} {word}[{}]:", finding.code);
         let text = harmless_line(&finding.text);
@@ -184,7 +183,7 @@ fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
             let last = folded.last_mut().expect("it has a line");
             *last = last.chars().take(style.width - 2).chain(" …".chars()).collect();
         }
-        folded[0] = folded[0].replacen(&head, &style.paint(code, &head), 1);
+        folded[0] = folded[0].replacen(&head, &ink.paint(style.colour, &head), 1);
         let rank = if order == 0 { 0 } else { rank };
         parts.push(Part::new(&format!("{word}[{}]", finding.code), rank, folded));
     }

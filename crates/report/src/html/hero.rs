@@ -145,9 +145,8 @@ pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
 }
 
 /// One metric with its confidence interval.
-pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
-    let interval =
-        interval.map_or_else(String::new, |(low, high)| format!("95% CI {}", bounds(Interval { low, high })));
+pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<Interval>) -> String {
+    let interval = interval.map_or_else(String::new, |interval| format!("95% CI {}", bounds(interval)));
     let text = if value.fract() == 0.0 { short_tick(value) } else { short(value) };
     fact_card(name, &format!("{text}{unit}"), &interval)
 }

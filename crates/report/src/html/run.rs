@@ -2,9 +2,7 @@
 //! nothing; the page's script draws the charts.
 
 mod data;
-mod groups;
 mod served;
-mod sessions;
 pub mod stored;
 mod words;
 
@@ -15,7 +13,9 @@ use tacho_record::RunRecord;
 
 use super::{Document, in_script, packed};
 use crate::Error;
+use crate::groups::{GroupTable, tables};
 use crate::json::write_whole;
+use crate::sessions;
 
 const SCRIPT: &str = include_str!("run/run.js");
 
@@ -36,10 +36,11 @@ pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error>
 /// Writes the page of `record` to `out`.
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
     let head = words::head(record, about);
+    let groups: String = tables(record).iter().map(GroupTable::html).collect();
     let body = format!(
         "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         head.html(),
-        words::cards(record) + &sessions::section(record) + &groups::sections(record),
+        words::cards(record) + &sessions::section(record) + &groups,
         words::ranks(record) + &words::facts(record),
     );
     let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tacho_core::event::Note;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
-use super::reading::{Reading, clock};
+use super::monitor::Watched;
+use super::reading::clock;
 use crate::fitted::fitted;
 use crate::sentence;
-use crate::style::{harmless, harmless_line};
+use crate::style::{USUAL_COLUMNS, columns_of, harmless, harmless_line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
@@ -87,8 +87,8 @@ impl Live {
     fn status(&self, note: &Note) -> String {
         match self.is_read {
             true => {
-                let width = usize::from(Term::stdout().size().1);
-                on_screen(&harmless(&sentence::for_person(note, width)), &Term::stdout())
+                let width = columns_of(&io::stdout()).unwrap_or(USUAL_COLUMNS);
+                on_screen(&harmless(&sentence::for_person(note, width)), width)
             }
             false => harmless(&sentence::of(note)),
         }
@@ -109,9 +109,8 @@ impl Live {
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
         // A bar yields space to the text next to it.
-        let wide = Term::stderr().size().1 >= 100;
-        let template = if wide { "{prefix} |{bar:30}| {msg}" } else { "{prefix} |{bar:10}| {msg}" };
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
+        let template = format!("{{prefix}} |{{bar:{}}}| {{msg}}", bar_width(width()));
+        bar.set_style(ProgressStyle::with_template(&template).expect("the template is valid"));
         bar.set_prefix(sentence::title(work));
         let drawn = bar.clone();
         let period = Duration::from_secs(1) / u32::from(HERTZ);
@@ -123,17 +122,12 @@ impl Live {
         if self.progress == Progress::Hidden {
             return;
         }
-        let (colour, began, unit) = (self.colour, Instant::now(), sentence::unit(work));
-        let read = move || Reading::of(&counters, total, unit, began.elapsed());
-        let Some(target) = self.target else {
-            self.start_heartbeat(move || read().heartbeat(sentence::title(work)));
-            return;
-        };
-        let size = unit.1;
+        let (colour, size, watched) = (self.colour, sentence::unit(work).1, Watched::new(work, total, counters));
+        let Some(target) = self.target else { return self.start_heartbeat(move || watched.snapshot().heartbeat()) };
         self.start(target, total, work, move |bar| {
-            let read = read();
-            bar.set_position((read.finished * size).min(total));
-            bar.set_message(read.text(room(work), colour));
+            let now = watched.snapshot();
+            bar.set_position((now.finished * size).min(total));
+            bar.set_message(now.line(room(work), colour));
         });
     }
 
@@ -160,8 +154,17 @@ impl Live {
     }
 }
 
-fn on_screen(text: &str, screen: &Term) -> String {
-    fitted(text, usize::from(screen.size().1)).trim_end_matches('\n').to_owned()
+fn on_screen(text: &str, width: usize) -> String {
+    fitted(text, width).trim_end_matches('\n').to_owned()
+}
+
+/// Columns of standard error.
+fn width() -> usize {
+    columns_of(&io::stderr()).unwrap_or(USUAL_COLUMNS)
+}
+
+fn bar_width(width: usize) -> usize {
+    if width >= 100 { 30 } else { 10 }
 }
 
 fn waiting(began: Instant, seconds: u64) -> String {
@@ -170,9 +173,7 @@ fn waiting(began: Instant, seconds: u64) -> String {
 
 /// Columns for the text next to a bar.
 fn room(work: Work) -> usize {
-    let width = usize::from(Term::stderr().size().1);
-    let bar = if width >= 100 { 30 } else { 10 };
-    width.saturating_sub(sentence::title(work).chars().count() + bar + 5)
+    width().saturating_sub(sentence::title(work).chars().count() + bar_width(width()) + 5)
 }
 
 impl EventSink for Live {
@@ -181,7 +182,7 @@ impl EventSink for Live {
             RunEvent::Status(note) => self.state().say(|state| &mut state.out, &self.status(&note)),
             RunEvent::Warning(note) => {
                 let line = format!("warning: {}", harmless_line(&sentence::of(&note)));
-                let line = if self.target.is_some() { on_screen(&line, &Term::stderr()) } else { line };
+                let line = if self.target.is_some() { on_screen(&line, width()) } else { line };
                 self.state().say(|state| &mut state.warnings, &line);
             }
             RunEvent::Started { work, total, counters } => self.start_work(work, total, counters),
@@ -344,21 +345,6 @@ mod tests {
         assert!(live.state().running[0].bar.is_none());
         live.event(RunEvent::Finished);
         assert_eq!((stderr.text(), live.state().running.len()), (String::new(), 0));
-    }
-
-    #[test]
-    fn a_ticker_beats_until_it_is_over() {
-        let beats = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let counted = Arc::clone(&beats);
-        let ticker = Ticker::start(Duration::ZERO, Duration::from_millis(1), move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-        });
-        while beats.load(Ordering::Relaxed) < 3 {
-            thread::yield_now();
-        }
-        ticker.finish();
-        let after = beats.load(Ordering::Relaxed);
-        assert_eq!(beats.load(Ordering::Relaxed), after);
     }
 
     #[test]

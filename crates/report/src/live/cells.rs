@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use unicode_width::UnicodeWidthChar;
+
 /// The style of a character. The color is from the 256-color palette; 0 is the terminal's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Style {
@@ -119,6 +121,21 @@ impl Grid {
         self.cells.chunks(self.width.max(1)).map(|cells| row(cells) + "\n").collect()
     }
 
+    /// The rows with their styles, for a terminal that scrolls.
+    pub(super) fn styled_text(&self) -> String {
+        if !self.colors {
+            return self.text();
+        }
+        let part = |cells: &[Cell]| {
+            let mut out = String::new();
+            cells[0].style.sequence(&mut out);
+            out.extend(cells.iter().map(|cell| cell.symbol));
+            out
+        };
+        let row = |cells: &[Cell]| cells.chunk_by(|one, next| one.style == next.style).map(part).collect::<String>();
+        self.cells.chunks(self.width.max(1)).map(|cells| row(cells) + "\x1b[0m\n").collect()
+    }
+
     /// The output that updates a terminal from `before` to this grid; the whole grid if the sizes differ.
     pub(super) fn difference(&self, before: &Grid) -> String {
         let same_size = (self.width, self.height) == (before.width, before.height);
@@ -157,12 +174,10 @@ pub(super) fn columns(text: &str) -> usize {
 
 /// A character of one column: wide ones become `?`, those of zero width and control characters are dropped.
 fn one_column(symbol: char) -> Option<char> {
-    match u32::from(symbol) {
-        _ if symbol.is_control() => None,
-        0x300..=0x36f | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfe00..=0xfe0f | 0xfeff => None,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => Some('?'),
-        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f000.. => Some('?'),
-        _ => Some(symbol),
+    match symbol.width() {
+        None | Some(0) => None,
+        Some(1) => Some(symbol),
+        Some(_) => Some('?'),
     }
 }
 

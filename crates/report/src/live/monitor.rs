@@ -98,6 +98,8 @@ pub struct Snapshot {
     pub finished: u64,
     /// How many there are in all; 0 if unknown.
     pub total: u64,
+    /// Their rate's unit.
+    pub unit: &'static str,
     pub failed: u64,
     pub in_flight: u64,
     pub tokens: u64,
@@ -160,7 +162,7 @@ struct State {
     lines: VecDeque<String>,
 }
 
-struct Watched {
+pub(super) struct Watched {
     work: Work,
     total: u64,
     counters: Arc<Counters>,
@@ -242,7 +244,7 @@ impl State {
 }
 
 impl Watched {
-    fn new(work: Work, total: u64, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(work: Work, total: u64, counters: Arc<Counters>) -> Self {
         let (began, history, before) = (Instant::now(), Vec::new(), Before::default());
         Watched { work, total, counters, began, ended: None, history, step: STEP_SECONDS, before }
     }
@@ -301,7 +303,7 @@ impl Watched {
         (sentence::title(self.work), self.counters.read().0 / size, self.total / size)
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let (_, failed, tokens, in_flight) = self.counters.read();
         let (phase, finished, total) = self.progress();
         let elapsed = self.elapsed();
@@ -314,6 +316,7 @@ impl Watched {
             over: self.ended.is_some(),
             finished,
             total,
+            unit: sentence::unit(self.work).0,
             failed,
             in_flight,
             tokens,

@@ -1,43 +1,18 @@
-//! The counters at one time, as a line that fits.
+//! A snapshot as a line that fits.
 
-use std::time::Duration;
-
-use tacho_core::Counters;
 use tacho_core::live::Output;
 
-/// The values of a line.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Reading {
-    pub(super) finished: u64,
-    pub(super) failed: u64,
-    pub(super) tokens: u64,
-    pub(super) in_flight: u64,
-    pub(super) total: u64,
-    pub(super) unit: &'static str,
-    pub(super) elapsed: Duration,
-    /// Median and 99th percentile of the time to the first token or audio so far, in milliseconds.
-    pub(super) ttft_ms: Option<(f64, f64)>,
-    pub(super) output: Output,
-}
+use super::monitor::Snapshot;
+use crate::style::Ink;
 
-impl Reading {
-    /// Reads the counters; `size` counted pieces make one unit.
-    pub(super) fn of(counters: &Counters, total: u64, unit: (&'static str, u64), elapsed: Duration) -> Self {
-        let (finished, failed, tokens, in_flight) = counters.read();
-        let (unit, size) = unit;
-        let state = counters.live.lock();
-        let ttft_ms = state.ttft.quantile(0.5).zip(state.ttft.quantile(0.99)).map(|(p50, p99)| (p50 * 1e3, p99 * 1e3));
-        let (finished, total, output) = (finished / size, total / size, state.output);
-        Reading { finished, failed, tokens, in_flight, total, unit, elapsed, ttft_ms, output }
-    }
-
+impl Snapshot {
     /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, as far as it fits into `width`. Parts
     /// that indicate problems are dropped last.
-    pub(super) fn text(&self, width: usize, colour: bool) -> String {
-        let elapsed = clock(self.elapsed.as_secs());
+    pub(super) fn line(&self, width: usize, colour: bool) -> String {
+        let elapsed = clock(self.elapsed as u64);
         let head = match self.total {
             0 => format!("{} [{elapsed}", self.finished),
-            total => format!("{}/{total} [{elapsed}<{}", self.finished, self.left()),
+            total => format!("{}/{total} [{elapsed}<{}", self.finished, self.time_left()),
         };
         let mut parts: Vec<Part> = self.parts();
         let length =
@@ -46,43 +21,29 @@ impl Reading {
             let Some(least) = parts.iter().map(|part| part.weight).min() else { break };
             parts.retain(|part| part.weight > least);
         }
-        let shown = parts.iter().map(|part| match part.alarm && colour {
-            true => format!(", \x1b[31m{}\x1b[0m", part.text),
-            false => format!(", {}", part.text),
-        });
+        let shown = parts.iter().map(|part| format!(", {}", Ink::Red.paint(part.alarm && colour, &part.text)));
         format!("{head}{}]", shown.collect::<String>())
     }
 
     /// A line for a log: `benchmark: 3 of 10 (30%), 00:02 elapsed, 00:05 left, …`.
-    pub(super) fn heartbeat(&self, title: &str) -> String {
-        let (finished, elapsed) = (self.finished, clock(self.elapsed.as_secs()));
+    pub(super) fn heartbeat(&self) -> String {
+        let (title, finished, total, elapsed) = (&self.phase, self.finished, self.total, clock(self.elapsed as u64));
         // The total is not always known.
-        let mut line = match (finished * 100).checked_div(self.total) {
+        let line = match (finished * 100).checked_div(total) {
             None => format!("{title}: {finished} done, {elapsed} elapsed"),
             Some(share) => {
-                format!("{title}: {finished} of {} ({share}%), {elapsed} elapsed, {} left", self.total, self.left())
+                format!("{title}: {finished} of {total} ({share}%), {elapsed} elapsed, {} left", self.time_left())
             }
         };
-        for part in self.parts() {
-            line += ", ";
-            line += &part.text;
-        }
-        line
+        self.parts().iter().fold(line, |line, part| line + ", " + &part.text)
     }
 
-    fn left(&self) -> String {
-        match self.finished {
-            0 => "?".to_owned(),
-            finished => {
-                let rest = self.total.saturating_sub(finished) as f64 / finished as f64;
-                clock((self.elapsed.as_secs_f64() * rest) as u64)
-            }
-        }
+    fn time_left(&self) -> String {
+        self.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64))
     }
 
     fn parts(&self) -> Vec<Part> {
-        let seconds = self.elapsed.as_secs_f64();
-        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let rate = |count: u64| if self.elapsed > 0.0 { count as f64 / self.elapsed } else { 0.0 };
         let first = if self.output == Output::Audio { "TTFP" } else { "TTFT" };
         let part = |weight, text: String| Some(Part { weight, alarm: false, text });
         [
@@ -90,7 +51,7 @@ impl Reading {
             part(2, format!("{:.0} tok/s", rate(self.tokens)))
                 .filter(|_| self.tokens > 0 && self.output == Output::Tokens),
             part(1, format!("{} in flight", self.in_flight)).filter(|_| self.in_flight > 0),
-            self.ttft_ms.and_then(|(p50, p99)| part(3, format!("{first} {}/{} ms", short(p50), short(p99)))),
+            self.latency[0].and_then(|[p50, _, p99]| part(3, format!("{first} {}/{} ms", short(p50), short(p99)))),
             (self.failed > 0).then(|| Part { weight: 5, alarm: true, text: format!("{} failed", self.failed) }),
         ]
         .into_iter()
@@ -125,43 +86,45 @@ pub(super) fn clock(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    fn reading() -> Reading {
-        Reading {
+    fn reading() -> Snapshot {
+        Snapshot {
+            phase: "Benchmark".into(),
             finished: 4,
             failed: 1,
             tokens: 500,
             in_flight: 2,
             total: 10,
             unit: "req/s",
-            elapsed: Duration::from_secs(2),
-            ttft_ms: Some((35.4, 80.2)),
-            output: Output::Tokens,
+            elapsed: 2.0,
+            left: Some(3.0),
+            latency: [Some([35.4, 50.0, 80.2]), None, None, None],
+            ..Snapshot::default()
         }
     }
 
     #[test]
     fn progress_reads_as_a_line() {
-        let start = Reading { total: 10, unit: "req/s", ..Reading::default() };
-        assert_eq!(start.text(80, true), "0/10 [00:00<?, 0.00 req/s]");
+        let start = Snapshot { total: 10, unit: "req/s", ..Snapshot::default() };
+        assert_eq!(start.line(80, true), "0/10 [00:00<?, 0.00 req/s]");
         let whole = "4/10 [00:02<00:03, 2.00 req/s, 250 tok/s, 2 in flight, TTFT 35/80 ms, 1 failed]";
-        assert_eq!(reading().text(100, false), whole);
-        assert!(reading().text(100, true).contains("\x1b[31m1 failed\x1b[0m"));
+        assert_eq!(reading().line(100, false), whole);
+        assert!(reading().line(100, true).contains("\x1b[1;31m1 failed\x1b[0m"));
         assert_eq!(clock(3723), "1:02:03");
     }
 
     #[test]
     fn the_line_fits_and_keeps_failures_longest() {
         for width in 20..100 {
-            let text = reading().text(width, false);
+            let text = reading().line(width, false);
             assert!(text.chars().count() <= width.max(19), "{width}: {text}");
             assert!(text.contains("1 failed") || width < 31, "{width}: {text}");
         }
-        assert_eq!(reading().text(32, false), "4/10 [00:02<00:03, 1 failed]");
+        assert_eq!(reading().line(32, false), "4/10 [00:02<00:03, 1 failed]");
     }
 
     #[test]
     fn a_heartbeat_reads_in_a_log() {
-        let line = reading().heartbeat("Benchmark");
+        let line = reading().heartbeat();
         assert_eq!(
             line,
             "Benchmark: 4 of 10 (40%), 00:02 elapsed, 00:03 left, 2.00 req/s, 250 tok/s, 2 in flight, \

@@ -5,7 +5,7 @@ mod overview;
 
 use self::chart::{BLUE, Chart, Curve, GRAY, GREEN, RED, SAND, Span, heat_strip, rule};
 use super::cells::{Area, Grid, Style, columns};
-use super::monitor::{Snapshot, latencies};
+use super::monitor::{Point, Snapshot, latencies};
 use super::reading::{clock, done};
 use tacho_core::live::Output;
 
@@ -65,6 +65,24 @@ impl View {
 /// The view as text, without colors.
 pub fn text(shown: &Snapshot, view: View, size: (usize, usize)) -> String {
     draw(shown, view, size, false).text()
+}
+
+/// Rows of a chart of a finished run: its title, its plot and its time axis.
+const CHART_ROWS: usize = 7;
+
+/// Throughput and the median of a latency of a finished run, side by side if `count` is 2.
+pub(crate) fn charts_of_run(points: &[Point], output: Output, (width, count): (usize, usize), colors: bool) -> String {
+    const LATENCY: [Curve; 1] = [Curve { color: SAND, ..P50 }];
+    let charts = match output {
+        Output::Tokens => [("output tok/s", &TOKENS, 0), ("TTFT median, ms", &LATENCY, 0)],
+        _ => [("requests in flight", &IN_FLIGHT, 0), ("E2EL median, ms", &LATENCY, 3)],
+    };
+    let mut grid = Grid::new(width, CHART_ROWS, colors);
+    let span = Span { points, from: 0.0, to: points.last().map_or(0.0, |point| point.time), stages: &[] };
+    for ((title, curves, metric), area) in charts.into_iter().zip(grid.area().columns(count, 2)) {
+        Chart { title, curves, metric }.draw(&mut grid, area, span);
+    }
+    grid.styled_text() + "\n"
 }
 
 /// Draws `shown` for a terminal of this size.
@@ -128,10 +146,9 @@ fn flow(parts: Vec<Part>, width: usize) -> Vec<Vec<Part>> {
 
 /// The latency panel of each metric, in two columns if there is space.
 fn latency(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
-    let curves = [
-        Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) },
-        Curve { name: "p99", color: SAND, filled: false, of: |point, at| point.latency[at].map(|values| values[2]) },
-    ];
+    const P99: Curve =
+        Curve { name: "p99", color: SAND, filled: false, of: |point, at| point.latency[at].map(|values| values[2]) };
+    let curves = [P50, P99];
     let shown: Vec<_> = latencies(output).chunks(2).collect();
     for (at, pair) in shown.iter().enumerate() {
         let row = part(area, at, shown.len());
@@ -148,6 +165,9 @@ fn latency(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
     }
 }
 
+/// The median of a latency.
+const P50: Curve =
+    Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) };
 /// The curves of target and achieved request rate.
 const RATES: [Curve; 2] = [
     Curve { name: "achieved", color: GREEN, filled: true, of: |point, _| Some(point.requests_per_s) },
@@ -156,9 +176,11 @@ const RATES: [Curve; 2] = [
 /// Output tokens per second.
 const TOKENS: [Curve; 1] =
     [Curve { name: "tokens", color: BLUE, filled: true, of: |point, _| Some(point.tokens_per_s) }];
+const IN_FLIGHT: [Curve; 1] =
+    [Curve { name: "in flight", color: GREEN, filled: true, of: |point, _| Some(point.in_flight as f64) }];
 /// Requests in flight and in the client's queue.
 const CONCURRENCY: [Curve; 2] = [
-    Curve { name: "in flight", color: GREEN, filled: true, of: |point, _| Some(point.in_flight as f64) },
+    IN_FLIGHT[0],
     Curve { name: "queued", color: RED, filled: false, of: |point, _| point.waiting.map(|waiting| waiting as f64) },
 ];
 type LoadChart = (&'static str, &'static [Curve]);

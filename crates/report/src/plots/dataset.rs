@@ -25,6 +25,12 @@ struct Lengths {
     output: f64,
 }
 
+impl Lengths {
+    fn total(&self) -> f64 {
+        self.prompt + self.output
+    }
+}
+
 /// Draws the lengths of all requests of `record` into a PNG file, with a line of text below; returns whether there
 /// were any.
 pub fn save(record: &RunRecord, note: &str, path: &Path) -> Result<bool, Error> {
@@ -47,24 +53,14 @@ pub fn scene(samples: &Samples) -> Option<Scene> {
     let mut scene = Scene::new(14.0 * 72.0, 10.0 * 72.0);
     let place =
         |column: f64, row: f64| Rect { x: 75.0 + column * 495.0, y: 42.0 + row * 355.0, width: 410.0, height: 265.0 };
-    let histograms = [
-        (
-            "Prompt Tokens Distribution",
-            "Prompt Tokens",
-            STEEL_BLUE,
-            lengths.iter().map(|l| l.prompt).collect(),
-            (0.0, 0.0),
-        ),
-        ("Output Tokens Distribution", "Output Tokens", CORAL, lengths.iter().map(|l| l.output).collect(), (1.0, 0.0)),
-        (
-            "Total Tokens Distribution",
-            "Total Tokens (Prompt + Output)",
-            SEA_GREEN,
-            lengths.iter().map(|l| l.prompt + l.output).collect::<Vec<f64>>(),
-            (0.0, 1.0),
-        ),
+    type Histogram = (&'static str, &'static str, Color, fn(&Lengths) -> f64, (f64, f64));
+    let histograms: [Histogram; 3] = [
+        ("Prompt Tokens Distribution", "Prompt Tokens", STEEL_BLUE, |of| of.prompt, (0.0, 0.0)),
+        ("Output Tokens Distribution", "Output Tokens", CORAL, |of| of.output, (1.0, 0.0)),
+        ("Total Tokens Distribution", "Total Tokens (Prompt + Output)", SEA_GREEN, Lengths::total, (0.0, 1.0)),
     ];
-    for (title, label, color, values, (column, row)) in histograms {
+    for (title, label, color, of, (column, row)) in histograms {
+        let values: Vec<f64> = lengths.iter().map(of).collect();
         histogram(title, label, color, &values).draw(&mut scene, place(column, row));
     }
     let rect = place(1.0, 1.0);
@@ -113,15 +109,15 @@ fn stacked(lengths: &[Lengths]) -> Panel {
     let mut prompts = Vec::new();
     let mut outputs = Vec::new();
     for (at, group) in lengths.chunks(each).enumerate() {
-        let longest = group.iter().copied().max_by(|a, b| (a.prompt + a.output).total_cmp(&(b.prompt + b.output)));
+        let longest = group.iter().copied().max_by(|a, b| a.total().total_cmp(&b.total()));
         let Some(longest) = longest else { continue };
         let first = (at * each) as f64;
         let margin = if lengths.len() <= 100 { 0.1 } else { 0.0 };
         let x = (first - 0.5 + margin, first + group.len() as f64 - 0.5 - margin);
         prompts.push(Bar { x, y: (0.0, longest.prompt) });
-        outputs.push(Bar { x, y: (longest.prompt, longest.prompt + longest.output) });
+        outputs.push(Bar { x, y: (longest.prompt, longest.total()) });
     }
-    let most = lengths.iter().map(|lengths| lengths.prompt + lengths.output).fold(0.0, f64::max);
+    let most = lengths.iter().map(Lengths::total).fold(0.0, f64::max);
     Panel {
         title: vec!["Tokens per Request (Stacked)".into()],
         x: AxisSpec::linear("Request ID", -0.5, lengths.len() as f64 - 0.5).whole(),

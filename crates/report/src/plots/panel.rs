@@ -171,7 +171,7 @@ impl Panel {
             let above = rect.y - 8.0 - at as f64 * (TITLE_SIZE + 3.0);
             frame.scene.text(
                 (rect.x + rect.width / 2.0, above),
-                fitted(line, TITLE_SIZE, rect.width * 1.15),
+                font::fit(line, TITLE_SIZE, rect.width * 1.15),
                 TITLE_SIZE,
                 Anchor::Middle,
             );
@@ -214,13 +214,13 @@ impl Frame<'_> {
         let middle = (left + width / 2.0, top + height / 2.0);
         self.scene.text(
             (middle.0, bottom + 32.0),
-            fitted(&panel.x.label, LABEL_SIZE, width * 1.1),
+            font::fit(&panel.x.label, LABEL_SIZE, width * 1.1),
             LABEL_SIZE,
             Anchor::Middle,
         );
         self.scene.upward_text(
             (left - 12.0 - widest, middle.1),
-            fitted(&panel.y.label, LABEL_SIZE, height * 1.1),
+            font::fit(&panel.y.label, LABEL_SIZE, height * 1.1),
             LABEL_SIZE,
         );
     }
@@ -313,7 +313,7 @@ impl Frame<'_> {
     }
 
     fn band(&mut self, edges: &[(f64, f64, f64)], fill: Color) {
-        let (low, high) = (self.y_bound(f64::NEG_INFINITY), self.y_bound(f64::INFINITY));
+        let (low, high) = (self.rect.y + self.rect.height, self.rect.y);
         let mut upper = Vec::new();
         let mut lower = Vec::new();
         for &(x, bottom, top) in edges {
@@ -335,10 +335,6 @@ impl Frame<'_> {
         for (top, bottom) in upper.into_iter().zip(lower) {
             self.scene.line(top, bottom, Stroke::solid(fill.with_alpha(0.8), 1.5));
         }
-    }
-
-    fn y_bound(&self, end: f64) -> f64 {
-        if end < 0.0 { self.rect.y + self.rect.height } else { self.rect.y }
     }
 
     fn marker(&mut self, marker: Marker, point: (f64, f64), size: f64, fill: Color, hint: Option<&String>) {
@@ -426,16 +422,4 @@ pub(super) fn draw_marker(
     };
     let points = polygon.into_iter().map(|(dx, dy)| (x + dx * size, y + dy * size)).collect();
     scene.path(points, true, Some(fill), None, hint);
-}
-
-/// `text`, truncated if it is wider than `room`.
-fn fitted(text: &str, size: f64, room: f64) -> String {
-    if font::width(text, size) <= room {
-        return text.to_owned();
-    }
-    let mut kept: String = text.to_owned();
-    while !kept.is_empty() && font::width(&kept, size) + font::width("…", size) > room {
-        kept.pop();
-    }
-    kept + "…"
 }

@@ -17,24 +17,16 @@ pub enum ScaleKind {
 const LINEAR_BELOW: f64 = 2.0;
 
 impl ScaleKind {
-    /// The names, in the order of messages.
+    /// The names in the order of the kinds and of messages.
     pub const NAMES: [&'static str; 6] = ["linear", "log", "symlog", "asinh", "logit", "sqrt"];
+    const ALL: [Self; 6] = [Self::Linear, Self::Log, Self::Symlog, Self::Asinh, Self::Logit, Self::Sqrt];
 
     pub fn name(self) -> &'static str {
-        match self {
-            ScaleKind::Linear => "linear",
-            ScaleKind::Log => "log",
-            ScaleKind::Symlog => "symlog",
-            ScaleKind::Asinh => "asinh",
-            ScaleKind::Logit => "logit",
-            ScaleKind::Sqrt => "sqrt",
-        }
+        Self::NAMES[self as usize]
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let kinds =
-            [ScaleKind::Linear, ScaleKind::Log, ScaleKind::Symlog, ScaleKind::Asinh, ScaleKind::Logit, ScaleKind::Sqrt];
-        Self::NAMES.iter().position(|known| *known == name).map(|at| kinds[at])
+        Self::NAMES.iter().position(|known| *known == name).map(|at| Self::ALL[at])
     }
 
     /// Position of `value` on an unbounded axis; `None` if it has none.

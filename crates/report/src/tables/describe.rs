@@ -51,26 +51,14 @@ impl Describe {
 
     /// The table with at most this many decimals.
     pub fn text(&self, decimals: usize) -> String {
-        let mut lines: Vec<String> = std::iter::once(String::new()).chain(self.names.iter().cloned()).collect();
-        pad(&mut lines, false);
+        let names = std::iter::once(String::new()).chain(self.names.iter().cloned());
+        let mut rows: Vec<Vec<String>> = names.map(|name| vec![name]).collect();
         for (at, heading) in self.headings().into_iter().enumerate() {
             let values: Vec<f64> = self.rows.iter().map(|row| row[at]).collect();
-            let mut cells = vec![heading];
-            cells.extend(column(&values, decimals));
-            pad(&mut cells, true);
-            for (line, cell) in lines.iter_mut().zip(cells) {
-                *line += &format!("  {cell}");
-            }
+            let cells = std::iter::once(heading).chain(column(&values, decimals));
+            rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
         }
-        lines.join("\n")
-    }
-}
-
-/// Pads texts to equal length.
-fn pad(cells: &mut [String], right: bool) {
-    let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-    for cell in cells {
-        *cell = if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+        super::aligned(&rows, 2).join("\n")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tacho_core::json::{Dict, Value, float_repr};
 
+use super::{pad, widths};
 use crate::distinct::distinct;
 use crate::style::harmless_line;
 
@@ -25,32 +26,26 @@ impl Table {
 
     /// A pipe table: right-aligned numbers with six significant digits.
     pub fn markdown(&self) -> String {
-        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+        let headings = self.headings.iter().map(|heading| escaped(heading)).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(shown).collect());
+        let lines: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+        let widths: Vec<usize> = widths(&lines).into_iter().map(|width| width.max(4)).collect();
         let numeric: Vec<bool> = (0..self.headings.len())
             .map(|at| {
                 let mut filled = self.rows.iter().map(|row| &row[at]).filter(|value| **value != Value::Null).peekable();
                 filled.peek().is_some() && filled.all(|value| value.as_f64().is_some())
             })
             .collect();
-        let headings: Vec<String> = self.headings.iter().map(|heading| escaped(heading)).collect();
-        let widths: Vec<usize> = (0..headings.len())
-            .map(|at| cells.iter().map(|row| length(&row[at])).chain([length(&headings[at]), 4]).max().unwrap_or(4))
-            .collect();
-        let line = |cells: &[String]| {
-            let padded = cells.iter().zip(&widths).zip(&numeric).map(|((cell, &width), &right)| {
-                let blanks = " ".repeat(width - length(cell));
-                if right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
-            });
-            format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+        let line = |cells: &Vec<String>| {
+            let cells = cells.iter().zip(&widths).zip(&numeric).map(|((cell, width), right)| pad(cell, *width, *right));
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
         let rules = widths.iter().zip(&numeric).map(|(&width, &right)| {
             let dashes = "-".repeat(width + 1);
             if right { format!("{dashes}:") } else { format!(":{dashes}") }
         });
-        let mut out = line(&headings);
-        out += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
-        cells.iter().for_each(|row| out += &line(row));
-        out
+        let rule = format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
+        line(&lines[0]) + &rule + &lines[1..].iter().map(line).collect::<String>()
     }
 
     /// CSV text with full precision.
@@ -62,10 +57,6 @@ impl Table {
         }
         out
     }
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
 }
 
 /// The text of a cell in full precision.

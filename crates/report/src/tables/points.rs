@@ -4,25 +4,18 @@ use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_record::points::{Point, best};
 
+use super::aligned;
+
 /// The table, and the best load.
 pub fn text(title: &str, points: &[Point]) -> String {
     let Some(first) = points.first() else { return String::new() };
     let mut rows =
         vec![std::iter::once("Point".to_owned()).chain(first.numbers.iter().map(|(key, _)| heading(key))).collect()];
     rows.extend(points.iter().map(row));
-    let widths: Vec<usize> = (0..first.numbers.len() + 1)
-        .map(|column| rows.iter().map(|row: &Vec<String>| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cell = |(at, (text, width)): (usize, (&String, &usize))| {
-            if at == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
-        };
-        cells.map(cell).collect::<Vec<_>>().join("  ")
-    };
-    let width = line(&rows[0]).chars().count();
+    let rows = aligned(&rows, 2);
+    let width = rows[0].chars().count();
     let mut lines = vec![format!("{:=^width$}", format!(" {title} "))];
-    lines.extend(rows.iter().map(line));
+    lines.extend(rows);
     lines.push("=".repeat(width));
     if let Some((point, rate)) = best(points) {
         lines.push(format!("Best throughput: {rate:.2} req/s at {}", point.name));

@@ -2,11 +2,11 @@
 
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{Caveat, Interval, MetricKind, Statistics};
-use tacho_record::metric::{TIMES, Timed};
+use tacho_record::metric::{Known, TIMES, Timed};
 use tacho_record::{Estimate, RunRecord};
 
-use super::{BlockStyle, DIM};
-use crate::style::{percent, short};
+use super::BlockStyle;
+use crate::style::{Ink, percent, short};
 
 /// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
 const PERCENTILES: usize = 2;
@@ -43,35 +43,28 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
         let Row { name, value, interval, scheduled } = row;
         format!("{name:<16}{value:>9}   {interval:<19}{scheduled}").trim_end().to_owned()
     };
-    std::iter::once(style.paint(DIM, &line(&head))).chain(rows.iter().map(line)).collect()
+    std::iter::once(Ink::Dim.paint(style.colour, &line(&head))).chain(rows.iter().map(line)).collect()
 }
 
+/// Rates by their keys.
+const RATES: [(&str, &str); 5] = [
+    ("requests/s", "request_throughput"),
+    ("output tok/s", "output_throughput"),
+    ("goodput req/s", "request_goodput"),
+    ("audio s/s", "audio_throughput"),
+    ("images/s", "image_throughput"),
+];
+
 fn rates(record: &RunRecord) -> Vec<Row> {
-    let summary = &record.summary;
-    let row = |name: &str, value: f64, key: &str| Row {
-        name: name.into(),
-        value: short(value),
-        interval: interval(record, key),
-        scheduled: String::new(),
+    // Users have no schedule.
+    let goodput = record.open_loop.goodput_from_schedule.filter(|_| record.setup.is_paced());
+    let goodput = goodput.filter(|_| record.summary.generation().is_some());
+    let row = |(name, key): &(&str, &str)| {
+        let value = short(Known::find(key)?.read(record)?);
+        let scheduled = goodput.filter(|_| *key == "request_goodput").map_or_else(String::new, short);
+        Some(Row { name: (*name).to_owned(), value, interval: interval(record, key), scheduled })
     };
-    let mut rows = vec![row("requests/s", summary.request_throughput, "request_throughput")];
-    if let Some(generation) = summary.generation() {
-        rows.push(row("output tok/s", generation.output_throughput, "output_throughput"));
-        if let Some(goodput) = generation.request_goodput {
-            let mut goodput = row("goodput req/s", goodput, "request_goodput");
-            // Users have no schedule.
-            let scheduled = record.open_loop.goodput_from_schedule.filter(|_| record.setup.is_paced());
-            goodput.scheduled = scheduled.map_or_else(String::new, short);
-            rows.push(goodput);
-        }
-    }
-    if let Some(media) = summary.media() {
-        rows.extend(media.request_goodput.map(|goodput| row("goodput req/s", goodput, "request_goodput")));
-        let audio = media.audio.as_ref().and_then(|audio| audio.totals);
-        rows.extend(audio.map(|audio| row("audio s/s", audio.throughput, "audio_throughput")));
-        rows.extend(media.images.map(|_| row("images/s", media.image_throughput, "image_throughput")));
-    }
-    rows
+    RATES.iter().filter_map(row).collect()
 }
 
 /// A percentile of a latency of audio.

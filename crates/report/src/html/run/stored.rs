@@ -4,8 +4,9 @@ use tacho_core::json::Value;
 use tacho_record::StoredRun;
 use tacho_record::metric::{Known, METRICS, Part};
 
+use crate::compare::settings::settings;
 use crate::html::hero::{Head, Tone, card, common};
-use crate::html::{Figures, distributions, escape, page as whole_page};
+use crate::html::{Figures, distributions, escape, facts_table, page as whole_page};
 use crate::plots::in_words;
 use crate::verdict::{Severity, severity};
 
@@ -21,7 +22,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
     let head = Head::new(title).facts(common(&[run])).verdict_with(tone, sentence, &items, Some(next));
     let mut body = format!("<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
-    body += &format!("<h2>Settings</h2>{}", settings(run));
+    body += &format!("<h2>Settings</h2>{}\n", facts_table(settings(run)));
     whole_page(&head, &body, figures)
 }
 
@@ -53,17 +54,9 @@ fn cards(run: &StoredRun) -> String {
     let times = run.fields.iter().map(|(key, _)| key).filter(|key| matches!(Known::find(key), Some(Known::Timed(_))));
     let wanted = totals.chain(times.filter(|key| !key.starts_with("std_")));
     let one = |key: &str| {
-        let interval = run.interval(key).map(|interval| (interval.low, interval.high));
-        Some(card(&in_words(key), run.number(key).filter(|value| value.is_finite())?, "", interval))
+        Some(card(&in_words(key), run.number(key).filter(|value| value.is_finite())?, "", run.interval(key)))
     };
     wanted.filter_map(one).collect()
-}
-
-fn settings(run: &StoredRun) -> String {
-    let row =
-        |(name, value): (String, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(&name), escape(&value));
-    let rows: String = crate::compare::settings::settings(run).into_iter().map(row).collect();
-    format!("<table class=\"facts\">{rows}</table>\n")
 }
 
 #[cfg(test)]

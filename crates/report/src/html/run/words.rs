@@ -1,14 +1,16 @@
 //! The page's texts: the head with verdict and headline metrics, all metrics, and the settings.
 
-use tacho_metrics::{MetricKind, RankUse, Statistics};
+use tacho_metrics::{MetricKind, RankUse};
 use tacho_record::RunRecord;
+use tacho_record::metric::Known;
 
 use super::About;
-use crate::console::{audio_times, costs, interval_of};
-use crate::html::escape;
+use crate::console::{audio_times, costs, interval_of as interval};
+use crate::distinct::{by_key, distinct};
 use crate::html::hero::{self, Head, Tone, card, fact_card, load};
+use crate::html::{escape, facts_table};
 use crate::style::{grouped, short};
-use crate::verdict::{Finding, Severity, Verdict};
+use crate::verdict::{Severity, Verdict};
 
 /// The head: the run, the verdict, and three metrics.
 pub(super) fn head(record: &RunRecord, about: &About) -> Head {
@@ -39,74 +41,85 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
         (_, None) if !has_warnings => (Tone::Good, "No warnings."),
         _ => (Tone::Warning, "Interpret with care: see the warnings below."),
     };
-    let finding = |finding: &Finding| (finding.code, finding.text.clone());
     let unknown = || "client: how well it kept up is not known".to_owned();
     let trust = match (&record.trust, &about.client) {
         (Some(trust), _) if trust.is_ok() => Some(trust.text()),
         (Some(_), _) => None,
         (None, known) => Some(known.clone().unwrap_or_else(unknown)),
     };
-    let findings = verdict.findings.iter().map(finding);
-    let texts =
-        findings.chain(about.warnings.iter().map(|text| ("", text.clone()))).chain(trust.map(|text| ("", text)));
-    let mut seen: Vec<(&str, String)> = Vec::new();
-    for text in texts {
-        if !seen.iter().any(|(_, known)| *known == text.1) {
-            seen.push(text);
-        }
-    }
-    let item = |(code, text): &(&str, String)| {
-        let code = if code.is_empty() { String::new() } else { format!(" <code>{code}</code>") };
+    let findings = verdict.findings.iter().map(|finding| (finding.text.clone(), finding.code));
+    let others = about.warnings.iter().cloned().chain(trust);
+    let texts = findings.chain(others.map(|text| (text, "")));
+    let item = |(text, codes): &(String, Vec<&str>)| {
+        let code = if codes[0].is_empty() { String::new() } else { format!(" <code>{}</code>", codes[0]) };
         format!("<li>{}{code}</li>", escape(text))
     };
-    let items: String = seen.iter().map(item).collect();
+    let items: String = by_key(texts).iter().map(item).collect();
     head.verdict_with(tone, sentence, &items, verdict.next.as_deref())
 }
 
-/// The three most important metrics.
-fn headline(record: &RunRecord) -> Vec<String> {
-    let summary = &record.summary;
-    let highest = |metric: MetricKind| {
-        let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
-        let (percent, value) =
-            statistics.percentiles_ms.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a })?;
-        let percent = crate::style::percent(percent);
-        let key = format!("p{percent}_{}_ms", metric.name());
-        Some(card(&format!("P{percent} {}", metric.name().to_uppercase()), value, " ms", interval(record, &key)))
-    };
-    let throughput = match summary.generation() {
-        Some(generation) => {
-            card("Output tok/s", generation.output_throughput, "", interval(record, "output_throughput"))
-        }
-        None => media_rates(record).into_iter().next().unwrap_or_else(|| {
-            card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput"))
-        }),
-    };
-    let latencies = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el].into_iter().filter_map(highest);
-    let latencies = audio_cards(record, |percentile| percentile != 50.0).into_iter().chain(latencies);
-    std::iter::once(throughput).chain(latencies.take(2)).collect()
+/// Rates by their keys, in the order of their cards.
+const RATES: [(&str, &str); 6] = [
+    ("Output tok/s", "output_throughput"),
+    ("Requests/s", "request_throughput"),
+    ("Audio s/s", "audio_throughput"),
+    ("Images/s", "image_throughput"),
+    ("Total tok/s", "total_token_throughput"),
+    ("Goodput req/s", "request_goodput"),
+];
+
+/// The card of a metric by its key; `None` if it was not measured.
+fn metric_card(record: &RunRecord, name: &str, key: &str, unit: &str) -> Option<String> {
+    Some(card(name, Known::find(key)?.read(record)?, unit, interval(record, key)))
 }
 
-/// Audio and images per second.
-fn media_rates(record: &RunRecord) -> Vec<String> {
-    let Some(media) = record.summary.media() else { return Vec::new() };
-    let audio = media.audio.as_ref().and_then(|audio| audio.totals).map(|totals| totals.throughput);
-    let audio = audio.map(|rate| card("Audio s/s", rate, "", interval(record, "audio_throughput")));
-    let images = media.images.map(|_| media.image_throughput);
-    let images = images.map(|rate| card("Images/s", rate, "", interval(record, "image_throughput")));
-    audio.into_iter().chain(images).collect()
+fn rate_cards(record: &RunRecord) -> Vec<String> {
+    // Audio and images have no tokens, even if prompts do.
+    let has_tokens = record.summary.media().is_none();
+    let rates = RATES.iter().filter(|(_, key)| has_tokens || *key != "total_token_throughput");
+    rates.filter_map(|(name, key)| metric_card(record, name, key, "")).collect()
+}
+
+/// The median of each latency and its highest requested percentile.
+fn latency_cards(record: &RunRecord, metrics: &[MetricKind], wanted: impl Fn(f64) -> bool) -> Vec<String> {
+    let cards = metrics.iter().flat_map(|metric| {
+        let statistics = record.summary.statistics(*metric);
+        let highest = statistics.and_then(|of| of.percentiles_ms.iter().map(|(percent, _)| *percent).reduce(f64::max));
+        distinct(std::iter::once(50.0).chain(highest)).into_iter().map(|percentile| (metric.name(), percentile))
+    });
+    let card = |(name, percentile): (&str, f64)| {
+        let (word, statistic) = statistic(percentile);
+        metric_card(record, &format!("{word} {}", name.to_uppercase()), &format!("{statistic}_{name}_ms"), " ms")
+    };
+    cards.filter(|(_, percentile)| wanted(*percentile)).filter_map(card).collect()
+}
+
+/// The name of a percentile on a card and in keys.
+fn statistic(percentile: f64) -> (String, String) {
+    match percentile {
+        50.0 => ("Median".to_owned(), "median".to_owned()),
+        other => (format!("P{}", crate::style::percent(other)), format!("p{}", crate::style::percent(other))),
+    }
 }
 
 /// The latencies of generated audio, at the percentiles that are `wanted`.
 fn audio_cards(record: &RunRecord, wanted: impl Fn(f64) -> bool) -> Vec<String> {
     let times = audio_times(record).into_iter().filter(|time| wanted(time.percentile));
     let cards = times.filter_map(|time| {
-        let percentile = crate::style::percent(time.percentile);
-        let head = if time.percentile == 50.0 { "Median".to_owned() } else { format!("P{percentile}") };
         let unit = if time.unit.is_empty() { String::new() } else { format!(" {}", time.unit) };
-        Some(card(&format!("{head} {}", time.name), time.value?, &unit, interval(record, &time.key)))
+        metric_card(record, &format!("{} {}", statistic(time.percentile).0, time.name), &time.key, &unit)
     });
     cards.collect()
+}
+
+/// The three most important metrics: the rate of what the server makes, and two latencies.
+fn headline(record: &RunRecord) -> Vec<String> {
+    let rates = ["output_throughput", "audio_throughput", "image_throughput", "request_throughput"];
+    let rates = rates.iter().filter_map(|key| RATES.iter().find(|(_, known)| known == key));
+    let rate = rates.filter_map(|(name, key)| metric_card(record, name, key, "")).take(1);
+    let is_high = |percentile: f64| percentile != 50.0;
+    let latencies = latency_cards(record, &[MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el], is_high);
+    rate.chain(audio_cards(record, is_high).into_iter().chain(latencies).take(2)).collect()
 }
 
 /// The other metrics. A metric that was not measured has no card.
@@ -115,26 +128,10 @@ pub(super) fn cards(record: &RunRecord) -> String {
     if summary.completed == 0 {
         return String::new();
     }
-    let generation = summary.generation();
-    let goodput = generation.and_then(|generation| generation.request_goodput);
-    let goodput = goodput.or(summary.media().and_then(|media| media.request_goodput));
-    let mut cards = vec![card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput"))];
-    cards.extend(media_rates(record));
-    if summary.media().is_none() {
-        let tokens = summary.total_token_throughput;
-        cards.push(card("Total tok/s", tokens, "", interval(record, "total_token_throughput")));
-    }
-    if let Some(generation) = generation {
-        let low = interval(record, "output_throughput");
-        cards.insert(0, card("Output tok/s", generation.output_throughput, "", low));
-    }
-    cards.extend(goodput.map(|rate| card("Goodput req/s", rate, "", interval(record, "request_goodput"))));
+    let mut cards = rate_cards(record);
     cards.extend((summary.failed > 0).then(|| failures(summary.failed, summary.completed)));
-    for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
-        if let Some(statistics) = summary.statistics(metric).filter(|statistics| statistics.count > 0) {
-            cards.extend(of_times(record, metric, statistics));
-        }
-    }
+    let metrics = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el];
+    cards.extend(latency_cards(record, &metrics, |_| true));
     cards.extend(audio_cards(record, |_| true));
     let cost = |(name, value, interval): (&str, String, Option<String>)| {
         let below = interval.map_or_else(String::new, |interval| format!("95% CI {interval}"));
@@ -151,21 +148,6 @@ fn columns(cards: usize) -> usize {
     [4, 5, 3].into_iter().min_by_key(|columns| cards.next_multiple_of(*columns) - cards).unwrap_or(4)
 }
 
-/// The median of a latency and its highest requested percentile.
-fn of_times(record: &RunRecord, metric: MetricKind, statistics: &Statistics) -> Vec<String> {
-    let name = metric.name().to_uppercase();
-    let key = |what: &str| format!("{what}_{}_ms", metric.name());
-    let median = interval(record, &key("median"));
-    let mut cards = vec![card(&format!("Median {name}"), statistics.median_ms, " ms", median)];
-    let highest = statistics.percentiles_ms.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
-    if let Some((percent, value)) = highest.filter(|(percent, _)| *percent != 50.0) {
-        let percent = crate::style::percent(percent);
-        let interval = interval(record, &key(&format!("p{percent}")));
-        cards.push(card(&format!("P{percent} {name}"), value, " ms", interval));
-    }
-    cards
-}
-
 fn failures(failed: u64, completed: u64) -> String {
     let all = failed + completed;
     let share = failed as f64 * 100.0 / all as f64;
@@ -175,11 +157,6 @@ fn failures(failed: u64, completed: u64) -> String {
         grouped(all as i64),
         short(share)
     )
-}
-
-/// The confidence interval from this run; `None` for one burst.
-fn interval(record: &RunRecord, key: &str) -> Option<(f64, f64)> {
-    interval_of(record, key).map(|interval| (interval.low, interval.high))
 }
 
 /// Statistics of each rank; empty for a run of one process.
@@ -239,17 +216,17 @@ pub(super) fn facts(record: &RunRecord) -> String {
         ("client machine", host),
         ("tacho", origin.tacho.clone()),
     ];
-    let row = |name: &str, value: &str| format!("<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
-    let mut rows: String = known.iter().filter_map(|(name, value)| Some(row(name, value.as_deref()?))).collect();
-    rows.extend(setup.metadata.iter().map(|(key, value)| row(key, value)));
-    let settings: String = origin.server.settings.iter().map(|(key, value)| row(key, value)).collect();
-    let settings = if settings.is_empty() {
-        settings
-    } else {
-        format!("<details><summary>Server settings</summary><table class=\"facts\">{settings}</table></details>")
+    let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    let facts = facts_table(known.chain(setup.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str()))));
+    let settings = match origin.server.settings.as_slice() {
+        [] => String::new(),
+        settings => {
+            let table = facts_table(settings.iter().map(|(key, value)| (key, value)));
+            format!("<details><summary>Server settings</summary>{table}</details>")
+        }
     };
     let command = origin.command.as_ref().map_or_else(String::new, |command| {
         format!("<h3>Command</h3><pre class=\"command\">{}</pre>", escape(command))
     });
-    format!("<h2>Settings</h2><table class=\"facts\">{rows}</table>{settings}{command}")
+    format!("<h2>Settings</h2>{facts}{settings}{command}")
 }

@@ -81,6 +81,7 @@ impl<'a> Span<'a> {
     }
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Curve {
     pub(super) name: &'static str,
     pub(super) color: u8,
@@ -142,7 +143,11 @@ impl Chart<'_> {
 /// Start and end of the time on an axis; between them the names of stages, where they fit.
 fn time_axis(grid: &mut Grid, area: Area, span: Span<'_>) {
     let style = Style::color(GRAY);
-    let (from, to) = (clock(span.from as u64), clock(span.to as u64));
+    let text = |seconds: f64| match span.to < 10.0 {
+        true => format!("{} s", short_tick(seconds)),
+        false => clock(seconds as u64),
+    };
+    let (from, to) = (text(span.from), text(span.to));
     grid.put((area.x, area.y), area.width, &from, style);
     let room = area.width.saturating_sub(columns(&to));
     if room > columns(&from) {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::json::{Dict, Value, float_repr};
+pub use tacho_core::json::python_str as python_text;
+use tacho_core::json::{Dict, Value};
 
 use crate::{Error, results};
 
@@ -67,64 +68,44 @@ pub(super) fn natural(text: &str) -> Vec<(u64, String)> {
     parts
 }
 
-/// A value as Python's `str` prints it.
-pub fn python_text(value: &Value) -> String {
-    match value {
-        Value::Null => "None".into(),
-        Value::Bool(true) => "True".into(),
-        Value::Bool(false) => "False".into(),
-        Value::Float(number) => float_repr(*number),
-        Value::Str(text) => text.clone(),
-        other => tacho_core::json::dumps(other),
-    }
-}
-
-/// A comparison operator of a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    LessOrEqual,
-    GreaterOrEqual,
-    Less,
-    Greater,
-}
+/// A comparison, and its name in vLLM.
+type Operator = (&'static str, fn(f64, f64) -> bool, &'static str);
 
 /// In the order of matching: the longer ones first.
-const OPERATORS: [(&str, Operator, &str); 6] = [
-    ("==", Operator::Equal, "PlotEqualTo"),
-    ("!=", Operator::NotEqual, "PlotNotEqualTo"),
-    ("<=", Operator::LessOrEqual, "PlotLessThanOrEqualTo"),
-    (">=", Operator::GreaterOrEqual, "PlotGreaterThanOrEqualTo"),
-    ("<", Operator::Less, "PlotLessThan"),
-    (">", Operator::Greater, "PlotGreaterThan"),
+const OPERATORS: [Operator; 6] = [
+    ("==", |value, target| value == target, "PlotEqualTo"),
+    ("!=", |value, target| value != target, "PlotNotEqualTo"),
+    ("<=", |value, target| value <= target, "PlotLessThanOrEqualTo"),
+    (">=", |value, target| value >= target, "PlotGreaterThanOrEqualTo"),
+    ("<", |value, target| value < target, "PlotLessThan"),
+    (">", |value, target| value > target, "PlotGreaterThan"),
 ];
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     variable: String,
-    operator: Operator,
+    /// Index into the operators.
+    operator: usize,
     target: String,
-    text: &'static str,
 }
 
 impl Filter {
     /// Parses `key<op>value`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::PlotRule { problem };
-        let Some((sign, operator, name)) = OPERATORS.into_iter().find(|(sign, ..)| text.contains(sign)) else {
+        let Some(operator) = OPERATORS.iter().position(|(sign, ..)| text.contains(sign)) else {
             return Err(wrong(format!(
                 "Invalid operator for plot filter '{text}'. Valid operators are: ['!=', '<', '<=', '==', '>', '>=']"
             )));
         };
+        let sign = OPERATORS[operator].0;
         let parts: Vec<&str> = text.split(sign).collect();
         let [variable, target] = parts[..] else {
             return Err(wrong(format!("the plot filter '{text}' has more than one {sign}: write KEY{sign}VALUE")));
         };
         let target = target.trim_matches('\'').trim_matches('"').to_owned();
-        let filter = Filter { variable: variable.to_owned(), operator, target, text: name };
-        let ordered = !matches!(operator, Operator::Equal | Operator::NotEqual);
-        if ordered && filter.number().is_none() {
+        let filter = Filter { variable: variable.to_owned(), operator, target };
+        if !["==", "!="].contains(&sign) && filter.number().is_none() {
             return Err(wrong(format!("the plot filter '{text}' needs a number after {sign}")));
         }
         Ok(filter)
@@ -137,24 +118,16 @@ impl Filter {
     /// Returns whether the record passes; an error if it lacks the variable.
     pub(super) fn holds(&self, record: &Dict) -> Result<bool, Error> {
         let value = variable(record, &self.variable, "filter")?;
+        let (sign, holds, _) = OPERATORS[self.operator];
         let Some(target) = self.number() else {
-            let same = python_text(value) == self.target;
-            return Ok(same == (self.operator == Operator::Equal));
+            return Ok((python_text(value) == self.target) == (sign == "=="));
         };
-        let Some(value) = value.as_f64() else { return Ok(self.operator == Operator::NotEqual) };
-        Ok(match self.operator {
-            Operator::Equal => value == target,
-            Operator::NotEqual => value != target,
-            Operator::LessOrEqual => value <= target,
-            Operator::GreaterOrEqual => value >= target,
-            Operator::Less => value < target,
-            Operator::Greater => value > target,
-        })
+        Ok(value.as_f64().map_or(sign == "!=", |value| holds(value, target)))
     }
 
     /// As vLLM prints it.
     pub fn describe(&self) -> String {
-        format!("{}(var='{}', target='{}')", self.text, self.variable, self.target)
+        format!("{}(var='{}', target='{}')", OPERATORS[self.operator].2, self.variable, self.target)
     }
 }
 

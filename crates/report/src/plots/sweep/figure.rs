@@ -3,10 +3,9 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::statistics::mean;
 
-use super::SweepPlotSpec;
 use super::curves::{CurveStyles, Points, number};
 use super::data::{Combination, keys, natural, python_text};
-use super::swept::{Curves, swept};
+use super::{Curves, SweepPlotSpec, swept};
 use crate::Error;
 use crate::distinct::{by_key, distinct};
 use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
@@ -168,11 +167,8 @@ impl Figure {
     fn kept(&self, spec: &SweepPlotSpec) -> Result<Vec<Dict>, Error> {
         let mut kept = Vec::new();
         for record in &self.records {
-            let mut holds = true;
-            for filter in &spec.filters {
-                holds &= filter.holds(record)?;
-            }
-            if holds {
+            let holds: Vec<bool> = spec.filters.iter().map(|filter| filter.holds(record)).collect::<Result<_, _>>()?;
+            if !holds.contains(&false) {
                 let mut record = record.clone();
                 for binner in &spec.binners {
                     binner.apply(&mut record)?;
