@@ -5,5 +5,6 @@
 
 pub mod compare;
 pub mod gate;
+mod operator;
 pub mod search;
 pub mod threshold;

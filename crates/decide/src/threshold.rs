@@ -6,17 +6,7 @@ use tacho_record::groups::split;
 use tacho_record::metric::Known;
 use tacho_record::{Error, Estimate, RunRecord, StoredRun};
 
-/// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    Above,
-    AtLeast,
-    Below,
-    AtMost,
-}
-
-/// The operators, in the order in which they are matched.
-const SIGNS: [(&str, Sign); 4] = [(">=", Sign::AtLeast), ("<=", Sign::AtMost), (">", Sign::Above), ("<", Sign::Below)];
+use crate::operator::Operator;
 
 /// A condition under which a run fails: `p99_ttft_ms>300`, `failed>1%`, `request_throughput<20`.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +17,7 @@ pub struct Threshold {
     pub group: Option<String>,
     /// Key of the metric.
     pub key: String,
-    sign: Sign,
+    operator: Operator,
     limit: f64,
     /// Whether the limit is a fraction of all requests.
     share: bool,
@@ -63,8 +53,8 @@ impl Threshold {
         let wrong = || Error::Threshold { text: text.to_owned() };
         let place = text.find(['<', '>']).ok_or_else(wrong)?;
         let (key, rest) = (text[..place].trim(), &text[place..]);
-        let (spelled, sign) = SIGNS.into_iter().find(|(spelled, _)| rest.starts_with(spelled)).ok_or_else(wrong)?;
-        let limit = rest[spelled.len()..].trim();
+        let (operator, limit) = Operator::split(rest).ok_or_else(wrong)?;
+        let limit = limit.trim();
         let (limit, share) = limit.strip_suffix('%').map_or((limit, false), |limit| (limit.trim(), true));
         let limit: f64 = limit.parse().ok().filter(|limit: &f64| limit.is_finite()).ok_or_else(wrong)?;
         if key.is_empty() {
@@ -76,7 +66,7 @@ impl Threshold {
             return Err(Error::ShareOf { key: key.to_owned() });
         }
         let (text, group) = (text.trim().to_owned(), group.map(str::to_owned));
-        Ok(Threshold { text, group, key: key.to_owned(), sign, limit, share })
+        Ok(Threshold { text, group, key: key.to_owned(), operator, limit, share })
     }
 
     /// Evaluates it on a run.
@@ -125,12 +115,7 @@ impl Threshold {
         let withheld = burst && varies;
         let interval = interval.filter(|_| !withheld);
         let value = value.map(|value| if self.share { 100.0 * value / all } else { value });
-        let holds = |value: f64| match self.sign {
-            Sign::Above => value > self.limit,
-            Sign::AtLeast => value >= self.limit,
-            Sign::Below => value < self.limit,
-            Sign::AtMost => value <= self.limit,
-        };
+        let holds = |value: f64| self.operator.holds(value, self.limit);
         let standing = match (value, interval) {
             (Some(value), _) if value.is_nan() => Standing::Inconclusive,
             (None, _) => Standing::Inconclusive,
@@ -188,10 +173,10 @@ mod tests {
 
     #[test]
     fn conditions_are_a_number_a_sign_and_a_limit() {
-        let read = |text: &str| Threshold::parse(text).map(|one| (one.key, one.sign, one.limit, one.share));
-        assert_eq!(read("p99_ttft_ms>300"), Ok(("p99_ttft_ms".into(), Sign::Above, 300.0, false)));
-        assert_eq!(read(" failed >= 1 % "), Ok(("failed".into(), Sign::AtLeast, 1.0, true)));
-        assert_eq!(read("request_throughput<=2e1"), Ok(("request_throughput".into(), Sign::AtMost, 20.0, false)));
+        let read = |text: &str| Threshold::parse(text).map(|one| (one.key, one.operator, one.limit, one.share));
+        assert_eq!(read("p99_ttft_ms>300"), Ok(("p99_ttft_ms".into(), Operator::Above, 300.0, false)));
+        assert_eq!(read(" failed >= 1 % "), Ok(("failed".into(), Operator::AtLeast, 1.0, true)));
+        assert_eq!(read("request_throughput<=2e1"), Ok(("request_throughput".into(), Operator::AtMost, 20.0, false)));
         for text in ["p99_ttft_ms", "p99_ttft_ms=3", ">3", "failed>", "failed>x", "failed>nan"] {
             assert!(matches!(Threshold::parse(text), Err(Error::Threshold { .. })), "{text}");
         }

@@ -181,7 +181,6 @@ struct Origin<'a> {
     setup: &'a Setup,
     provenance: &'a Provenance,
     gpus: Vec<String>,
-    /// Mean lengths as text.
     lengths: Option<String>,
     /// All requests, failed requests, and the duration in seconds.
     counts: (u64, u64, f64),

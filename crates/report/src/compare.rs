@@ -31,12 +31,10 @@ pub use self::settings::{settings, varied};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// 99th percentiles.
     P99,
     Median,
 }
 
-/// Settings of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareSpec {
     /// The column of the load level.
@@ -46,7 +44,6 @@ pub struct CompareSpec {
     pub ttft: (f64, f64),
     /// TPOT limit, ms, and the percentage by which it may be exceeded.
     pub tpot: (f64, f64),
-    /// Confidence level of verdicts.
     pub confidence: Confidence,
     /// The fraction up to which a change does not matter.
     pub margin: f64,
@@ -56,7 +53,6 @@ pub struct CompareSpec {
     pub limits_set: bool,
     /// Whether tables name the test behind each value.
     pub debug: bool,
-    /// Whether pages have charts.
     pub plots: bool,
     /// The metrics to compare; by default all that both sides have.
     pub keys: Option<Vec<String>>,

@@ -16,7 +16,6 @@ pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady
 use self::charts::charts;
 use crate::style::{USUAL_COLUMNS, colours, columns_of, harmless, percent, title, two, value_line};
 
-/// Failures listed before the report.
 const LISTED_FAILURES: usize = 10;
 
 /// Display options of the report.
@@ -53,7 +52,6 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     out.flush()
 }
 
-/// Least columns of the report.
 const MIN_WIDTH: usize = 30;
 
 /// The terminal's width; longer lines are hard to read.

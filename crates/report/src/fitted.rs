@@ -5,7 +5,6 @@ use crate::distinct::distinct;
 use crate::style::fold;
 use crate::tables::pad;
 
-/// Spaces between two columns.
 const GAP: usize = 2;
 
 /// Most columns that are repeated to identify the rows below.
@@ -36,7 +35,6 @@ fn length(text: &str) -> usize {
     text.trim_end().chars().count()
 }
 
-/// The columns of a table.
 struct Screen(Vec<Column>);
 
 struct Column {
@@ -99,7 +97,6 @@ fn cells(line: &str) -> Vec<String> {
     marked.split('|').map(|cell| cell.trim().replace('\0', "|")).collect()
 }
 
-/// A column in lines.
 struct Laid {
     width: usize,
     right: bool,

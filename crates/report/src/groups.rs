@@ -41,7 +41,6 @@ impl GroupTable {
         aligned(&rows, 1).into_iter().chain(note).collect()
     }
 
-    /// A section of a page.
     pub(crate) fn html(&self) -> String {
         let head: String = self.headings.iter().map(|heading| format!("<th>{}</th>", escape(heading))).collect();
         let cell = |cell: &String| format!("<td class=\"n\">{}</td>", escape(cell));

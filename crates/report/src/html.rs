@@ -59,9 +59,7 @@ pub(crate) struct Document<'a> {
     /// Additions to the content security policy; mostly empty.
     pub(crate) policy: &'a str,
     pub(crate) body: &'a str,
-    /// The data elements for the scripts.
     pub(crate) data: &'a str,
-    /// The page's own script.
     pub(crate) script: &'a str,
 }
 
@@ -120,7 +118,6 @@ pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static
     )
 }
 
-/// A table of names and values.
 pub(crate) fn facts_table<T: AsRef<str>>(facts: impl IntoIterator<Item = (T, T)>) -> String {
     let row = |(name, value): (T, T)| {
         format!("<tr><th>{}</th><td>{}</td></tr>", escape(name.as_ref()), escape(value.as_ref()))

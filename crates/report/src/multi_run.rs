@@ -7,7 +7,6 @@ use tacho_record::multi_run::{Row, Spread};
 
 use crate::style::fold;
 
-/// Width of the table in columns.
 const WIDTH: usize = 80;
 
 /// The table, and below it the warnings of the runs.

@@ -12,7 +12,6 @@ use crate::style::harmless_line;
 use crate::tables::describe::Describe;
 use crate::tables::workbook::{self, Sheet, SheetRow};
 
-/// A line between sections.
 pub const SEPARATOR: &str =
     "----------------------------------------------------------------------------------------------------";
 
@@ -122,7 +121,6 @@ impl Summary {
     }
 }
 
-/// One table with its introduction.
 struct Block {
     percent: Option<f64>,
     numbers: Vec<(&'static str, f64)>,

@@ -21,7 +21,6 @@ pub(crate) struct OverTime {
     pub(crate) rows: [(&'static str, Vec<f64>); 6],
 }
 
-/// Output tokens per second.
 pub(crate) const TOKENS: usize = 0;
 const SENT: usize = 1;
 /// Requests that finished per second.
@@ -49,7 +48,6 @@ impl OverTime {
         OverTime { step, end, rows: names.map(|name| (name, vec![0.0; steps])) }
     }
 
-    /// A row's values.
     pub(crate) fn row(&self, row: usize) -> &[f64] {
         &self.rows[row].1
     }
@@ -104,7 +102,6 @@ pub(crate) struct LatencyOverTime {
     rows: Vec<(&'static str, Vec<f64>, Vec<f64>)>,
 }
 
-/// The upper percentile of each step.
 pub(crate) const UPPER_PERCENTILE: f64 = 90.0;
 
 /// A latency of a request in seconds, if it has one.

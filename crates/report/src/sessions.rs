@@ -8,7 +8,6 @@ use crate::style::{short, title, two, value_line};
 /// Most turns shown individually, on a terminal and on the page.
 const SHOWN_TURNS: (usize, usize) = (12, 50);
 
-/// The distributions over sessions and turns.
 fn spreads(summary: &SessionSummary) -> [(&'static str, Option<Spread>); 14] {
     [
         ("Session time (ms)", summary.wall_ms),

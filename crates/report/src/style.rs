@@ -8,7 +8,6 @@ use rustix::termios::tcgetwinsize;
 use tacho_core::json::float_repr;
 pub use tacho_core::shown::{harmless, harmless_line};
 
-/// Width of vLLM's report.
 pub const WIDTH: usize = 50;
 
 /// `text` centered in a line of `fill`; an odd character goes to the right.

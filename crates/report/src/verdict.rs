@@ -17,7 +17,6 @@ pub struct Finding {
     pub text: String,
 }
 
-/// All findings about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The most severe first.

@@ -1,17 +1,6 @@
 //! One criterion of an SLO: a metric, a comparison and a target.
 
-/// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    AtMost,
-    AtLeast,
-    Below,
-    Above,
-}
-
-/// The operators in the order in which they are matched.
-const OPERATORS: [(&str, Operator); 4] =
-    [("<=", Operator::AtMost), (">=", Operator::AtLeast), ("<", Operator::Below), (">", Operator::Above)];
+use crate::operator::Operator;
 
 /// A condition on a metric of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,22 +25,14 @@ impl Criterion {
     /// Parses a condition such as `<=200`.
     pub fn parse(metric: &str, text: &str) -> Result<Self, BadCriterion> {
         let bad = || BadCriterion { metric: metric.to_owned(), text: text.to_owned() };
-        let trimmed = text.trim();
-        let (sign, operator) = OPERATORS.into_iter().find(|(sign, _)| trimmed.starts_with(sign)).ok_or_else(bad)?;
-        let target: f64 = trimmed[sign.len()..].trim().parse().map_err(|_| bad())?;
-        if !target.is_finite() {
-            return Err(bad());
-        }
+        let (operator, target) = Operator::split(text.trim()).ok_or_else(bad)?;
+        let target = target.trim().parse().ok().filter(|target: &f64| target.is_finite()).ok_or_else(bad)?;
         Ok(Criterion { metric: metric.to_owned(), operator, target })
     }
 
     /// Whether values must not exceed the target.
     pub fn is_upper(&self) -> bool {
         matches!(self.operator, Operator::AtMost | Operator::Below)
-    }
-
-    fn sign(&self) -> &'static str {
-        OPERATORS.iter().find(|(_, operator)| *operator == self.operator).map_or("", |(sign, _)| sign)
     }
 
     /// The target.
@@ -61,7 +42,7 @@ impl Criterion {
 
     /// The condition without its metric: `<=200.00`.
     pub fn condition(&self) -> String {
-        format!("{}{:.2}", self.sign(), self.target)
+        format!("{}{:.2}", self.operator.signs().0, self.target)
     }
 
     /// The latency limit in seconds; `None` for other conditions.
@@ -71,21 +52,13 @@ impl Criterion {
 
     /// Returns whether a value meets it.
     pub fn is_met(&self, value: f64) -> bool {
-        match self.operator {
-            Operator::AtMost => value <= self.target,
-            Operator::AtLeast => value >= self.target,
-            Operator::Below => value < self.target,
-            Operator::Above => value > self.target,
-        }
+        self.operator.holds(value, self.target)
     }
 
     /// Relative distance of a value on the wrong side of the target; positive exactly if it is not met.
     pub fn margin(&self, value: f64) -> f64 {
         let scale = if self.target == 0.0 { 1.0 } else { self.target.abs() };
-        let distance = match self.operator {
-            Operator::AtMost | Operator::Below => value - self.target,
-            Operator::AtLeast | Operator::Above => self.target - value,
-        } / scale;
+        let distance = if self.is_upper() { value - self.target } else { self.target - value } / scale;
         match (self.is_met(value), distance.is_nan()) {
             (_, true) => f64::INFINITY,
             // On the target itself a strict comparison fails by an infinitesimal margin.
@@ -96,12 +69,7 @@ impl Criterion {
 
     /// The metric as a label with its limit, such as `p99 TTFT ≤ 200 ms`; other keys are unchanged.
     pub fn spoken(&self) -> String {
-        let sign = match self.operator {
-            Operator::AtMost => "≤",
-            Operator::AtLeast => "≥",
-            Operator::Below => "<",
-            Operator::Above => ">",
-        };
+        let sign = self.operator.signs().1;
         let latency = self.metric.strip_suffix("_ms").and_then(|rest| rest.rsplit_once('_'));
         match latency.filter(|(_, metric)| ["ttft", "tpot", "itl", "e2el"].contains(metric)) {
             Some((statistic, metric)) => {

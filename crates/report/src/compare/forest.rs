@@ -3,10 +3,8 @@
 use crate::html::escape;
 use crate::style::{Ink, fold, grouped};
 
-/// A line of the plot.
 #[derive(Debug, Clone)]
 pub struct ForestRow {
-    /// The verdict and its color.
     pub verdict: (&'static str, Ink),
     pub name: String,
     /// The metric of the baseline and of the candidate.
@@ -14,7 +12,6 @@ pub struct ForestRow {
     /// The relative change; NaN if there is none.
     pub change: f64,
     pub interval: Option<(f64, f64)>,
-    /// Changes that are drawn as limits.
     pub limits: Vec<f64>,
     /// Text below the line; empty for none.
     pub note: String,
@@ -22,7 +19,6 @@ pub struct ForestRow {
 
 /// The axis reaches at most this far: intervals beyond it end in an arrow.
 const MAX_CHANGE: f64 = 5.0;
-/// Least columns of the plot itself.
 const MIN_PLOT: usize = 11;
 
 /// The plot in lines of at most `width` columns.
@@ -90,7 +86,6 @@ pub(super) fn printed(value: f64) -> String {
     }
 }
 
-/// A relative change as a percentage.
 pub fn change(fraction: f64) -> String {
     match fraction {
         nan if nan.is_nan() => "–".to_owned(),

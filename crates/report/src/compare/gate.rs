@@ -10,11 +10,8 @@ use crate::style::{Ink, fold, harmless_line, short_tick};
 
 #[derive(Debug)]
 pub struct GateView<'a> {
-    /// Failed requests on both sides.
     pub failures: &'a Failures,
-    /// The rules and their verdicts.
     pub decisions: &'a [Decision],
-    /// The confidence level of the intervals.
     pub confidence: Confidence,
     /// Warnings of the runs on both sides.
     pub warnings: &'a [String],

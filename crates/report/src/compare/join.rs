@@ -22,16 +22,13 @@ const THROUGHPUT: &str = "Output Tput (tok/s)";
 /// All tables about one model and workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The group's columns and values.
     pub about: Vec<(String, String)>,
     pub metrics: Vec<MetricTable>,
-    /// The largest load within the limits.
     pub summary: Table,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The names of the sides.
     pub labels: Vec<String>,
     /// The column of the load level.
     pub x: String,

@@ -25,7 +25,6 @@ pub fn are_repeats(sides: &[Side], one_directory: bool) -> bool {
     sides.len() > 1 && sides.iter().all(|side| side.runs().len() == 1) && same && varied(&runs).is_none()
 }
 
-/// The metrics of the head.
 const HEADLINES: [&str; 3] = ["output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
 
 /// The head of their page, and a table of every metric in every run.

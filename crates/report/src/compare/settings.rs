@@ -63,7 +63,6 @@ pub(crate) fn named(set: &Settings, keys: &[String]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The entries of `set` under `keys`.
 pub(crate) fn only(set: &Settings, keys: &[String]) -> Settings {
     set.iter().filter(|(key, _)| keys.contains(key)).cloned().collect()
 }

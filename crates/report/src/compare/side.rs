@@ -13,14 +13,12 @@ use crate::{Error, inputs, results};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// Its values under headings.
     pub(super) cells: Dict,
     /// The run itself, if the file is a result and not a table.
     pub(super) run: Option<StoredRun>,
 }
 
 impl Row {
-    /// Amount of detail of its run.
     fn size(&self) -> usize {
         self.run.as_ref().map_or(0, StoredRun::details)
     }

@@ -4,7 +4,6 @@
 use tacho_core::json::{Dict, Value};
 use tacho_record::metric::{Better, Known};
 
-/// Columns of the table.
 const WIDTH: usize = 90;
 
 /// The metrics of the table; latencies follow, three of each.
@@ -30,7 +29,6 @@ const STEADY: [(&str, &str); 8] = [
     ("p99_tpot_ms", "P99 TPOT (ms)"),
 ];
 
-/// The table of two results.
 pub fn side_by_side(base: &Dict, new: &Dict) -> String {
     let mut lines =
         vec![format!("{:=^WIDTH$}", " Benchmark Comparison "), line(["Metric", "A", "B", "Delta", "Change", ""])];
@@ -55,7 +53,6 @@ pub fn side_by_side(base: &Dict, new: &Dict) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns whether more is better.
 fn higher(key: &str, known: Known) -> bool {
     match key {
         "max_concurrent_requests" | "completed" => true,

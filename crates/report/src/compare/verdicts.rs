@@ -15,7 +15,6 @@ use crate::tables::markdown::Table;
 /// The effects between two sides at one setting.
 #[derive(Debug, Clone)]
 pub struct Verdicts {
-    /// The names of the compared sides.
     pub title: String,
     pub effects: Vec<Effect>,
     /// Whether a side has a single run, which does not show the run-to-run variation.

@@ -17,9 +17,7 @@ pub(crate) use self::table::{audio_times, bounds, interval_of};
 
 #[derive(Debug, Clone, Copy)]
 pub struct BlockStyle {
-    /// Columns of the terminal.
     pub width: usize,
-    /// Whether colors are allowed.
     pub colour: bool,
     /// Whether every metric follows (`--verbose`).
     pub verbose: bool,

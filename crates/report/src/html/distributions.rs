@@ -8,7 +8,6 @@ use tacho_record::StoredRun;
 use super::Figures;
 use crate::plots::category;
 
-/// The drawn metrics with their titles.
 const TIMES: [(MetricKind, &str); 4] = [
     (MetricKind::Ttft, "Time to first token (TTFT)"),
     (MetricKind::Tpot, "Time per output token (TPOT)"),

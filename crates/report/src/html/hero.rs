@@ -144,7 +144,6 @@ pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
     first.iter().filter(|fact| others.iter().all(|facts| facts.contains(fact))).cloned().collect()
 }
 
-/// One metric with its confidence interval.
 pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<Interval>) -> String {
     let interval = interval.map_or_else(String::new, |interval| format!("95% CI {}", bounds(interval)));
     let text = if value.fract() == 0.0 { short_tick(value) } else { short(value) };

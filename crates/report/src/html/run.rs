@@ -28,12 +28,10 @@ pub struct About {
     pub warnings: Vec<String>,
 }
 
-/// Writes the page of `record` to `path`.
 pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error> {
     write_whole(path, |out| write_page(record, about, out))
 }
 
-/// Writes the page of `record` to `out`.
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
     let head = words::head(record, about);
     let groups: String = tables(record).iter().map(GroupTable::html).collect();

@@ -49,7 +49,6 @@ impl Thresholds {
 /// request. They follow the classes of segments in the page's list of names.
 const MORE: [&str; 3] = ["wait for a slot", "failed", "cut off"];
 
-/// Number of segment classes.
 const SEGMENTS: usize = 4;
 
 /// How a request ended, as an index into [`MORE`]; `None` for a success.
@@ -69,7 +68,6 @@ pub fn save(record: &RunRecord, thresholds: Thresholds, path: &Path) -> Result<b
     Ok(true)
 }
 
-/// Writes the page of `record` to `out`.
 pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Write) -> io::Result<()> {
     let samples = &rows(record);
     let setup = &record.setup;
@@ -176,7 +174,6 @@ fn tail(sample: &Sample) -> f64 {
     if sample.success() { 0.0 } else { sample.done - sample.sent - streamed }
 }
 
-/// The concatenated segments of all requests.
 struct Segments {
     total: usize,
     /// Lengths in units, 32 bits each, as planes: all lowest bytes first, then the next, so that the nearly constant

@@ -25,7 +25,6 @@ pub enum Progress {
     Hidden,
 }
 
-/// Updates of a bar per second.
 const HERTZ: u8 = 10;
 /// Interval between two lines without a terminal; shorter work prints none.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -158,7 +157,6 @@ fn on_screen(text: &str, width: usize) -> String {
     fitted(text, width).trim_end_matches('\n').to_owned()
 }
 
-/// Columns of standard error.
 fn width() -> usize {
     columns_of(&io::stderr()).unwrap_or(USUAL_COLUMNS)
 }

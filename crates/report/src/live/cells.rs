@@ -39,7 +39,6 @@ pub(super) struct Cell {
 
 const BLANK: Cell = Cell { symbol: ' ', style: Style::PLAIN };
 
-/// A rectangle of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: usize,

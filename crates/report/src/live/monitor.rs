@@ -13,9 +13,7 @@ use crate::style::harmless_line;
 
 /// Most points of a history; a longer run keeps every second one, and so on.
 const MAX_POINTS: usize = 600;
-/// Messages that are kept.
 const MAX_LINES: usize = 50;
-/// Most characters of a message.
 const MAX_LINE: usize = 400;
 /// Seconds between two points of a new history.
 const STEP_SECONDS: f64 = 0.5;
@@ -41,9 +39,7 @@ pub type Percentiles = [f64; 3];
 pub struct Point {
     /// The end of the interval, in seconds since the start.
     pub time: f64,
-    /// Requests finished per second.
     pub requests_per_s: f64,
-    /// Scheduled requests per second.
     pub target_per_s: Option<f64>,
     /// Token events per second.
     pub tokens_per_s: f64,
@@ -92,7 +88,6 @@ pub struct Snapshot {
     pub phase: String,
     /// Model, server and load.
     pub title: Arc<LoadTitle>,
-    /// Whether the phase has ended.
     pub over: bool,
     /// Finished requests, or other pieces of work.
     pub finished: u64,
@@ -114,7 +109,6 @@ pub struct Snapshot {
     /// Percentiles of all finished requests: TTFT or TTFP, TPOT, ITL, E2EL.
     pub latency: [Option<Percentiles>; 4],
     pub failures: BTreeMap<&'static str, u64>,
-    /// Rates and latencies over time.
     pub history: Vec<Point>,
     /// Messages, the newest last.
     pub lines: Vec<String>,

@@ -32,7 +32,6 @@ pub enum Page {
 const PAGES: [(Page, &str); 4] =
     [(Page::Overview, "overview"), (Page::Latency, "latency"), (Page::Load, "load"), (Page::Messages, "messages")];
 
-/// The user's choices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct View {
     pub page: Page,
@@ -165,7 +164,6 @@ fn latency(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
     }
 }
 
-/// The median of a latency.
 const P50: Curve =
     Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) };
 /// The curves of target and achieved request rate.
@@ -173,7 +171,6 @@ const RATES: [Curve; 2] = [
     Curve { name: "achieved", color: GREEN, filled: true, of: |point, _| Some(point.requests_per_s) },
     Curve { name: "target", color: SAND, filled: false, of: |point, _| point.target_per_s },
 ];
-/// Output tokens per second.
 const TOKENS: [Curve; 1] =
     [Curve { name: "tokens", color: BLUE, filled: true, of: |point, _| Some(point.tokens_per_s) }];
 const IN_FLIGHT: [Curve; 1] =

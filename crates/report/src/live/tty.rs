@@ -19,7 +19,6 @@ const MAX_SIZE: (usize, usize) = (500, 200);
 
 /// Alternate screen on, cursor off, lines not wrapped.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-/// The reverse of [`ENTER`].
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Marks around a frame for terminals that support synchronized output.
 const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
@@ -49,7 +48,6 @@ pub(super) enum Input {
     Key(u8),
     /// No key within the time.
     Nothing,
-    /// The terminal is closed.
     HungUp,
 }
 

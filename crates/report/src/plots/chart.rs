@@ -5,20 +5,17 @@ use crate::tables::markdown::Table;
 use super::panel::draw_marker;
 use super::{Anchor, Color, Marker, Panel, Rect, Scene, Stroke, font};
 
-/// Font size of the title.
 const TITLE_SIZE: f64 = 13.0;
 /// Margins around the axes of a panel: left, right, top without its title, bottom.
 const ROOM: [f64; 4] = [72.0, 16.0, 14.0, 44.0];
 /// Height of a line above a panel.
 const LINE: f64 = 15.0;
 
-/// Panels with a title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     pub title: String,
     /// How to read it; may be empty.
     pub(crate) note: String,
-    /// The panels, row by row.
     pub(crate) panels: Vec<Panel>,
     pub(crate) columns: usize,
     /// Size of each panel in points, including its labels.

@@ -49,7 +49,6 @@ pub(super) fn outline<P: OutlineBuilder>(text: &str, pen: &mut P, mut start: imp
     }
 }
 
-/// Font units per em square.
 pub(super) fn units() -> f64 {
     f64::from(FACE.units_per_em())
 }

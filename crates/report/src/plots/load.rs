@@ -4,7 +4,6 @@ use crate::tables::markdown::Table;
 
 use super::{AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, category};
 
-/// One metric over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadCurve {
     pub label: String,

@@ -10,7 +10,6 @@ const TICK_SIZE: f64 = 9.5;
 const NOTE_SIZE: f64 = 8.0;
 const NOTE_LINE: f64 = 9.5;
 
-/// A rectangle of a scene.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rect {
     pub(crate) x: f64,
@@ -34,7 +33,6 @@ impl AxisSpec {
         AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high, whole: false }
     }
 
-    /// Restricts ticks to integers.
     pub(crate) fn whole(self) -> Self {
         AxisSpec { whole: true, ..self }
     }
@@ -60,7 +58,6 @@ impl AxisSpec {
     }
 }
 
-/// Which grid lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grid {
     None,
@@ -85,7 +82,6 @@ impl Marker {
         [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
 }
 
-/// A bar in data units.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bar {
     pub(crate) x: (f64, f64),
@@ -122,7 +118,6 @@ pub(crate) enum Series {
         /// Tooltips of the points: one text each, or none.
         hints: Vec<String>,
     },
-    /// A horizontal line with a name.
     Level {
         y: f64,
         stroke: Stroke,
@@ -135,7 +130,6 @@ pub(crate) enum Series {
     },
 }
 
-/// Axes and the series between them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Panel {
     pub(crate) title: Vec<String>,
@@ -146,7 +140,6 @@ pub(crate) struct Panel {
     pub(crate) series: Vec<Series>,
 }
 
-/// A panel being drawn.
 struct Frame<'a> {
     scene: &'a mut Scene,
     rect: Rect,

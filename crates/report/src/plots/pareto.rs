@@ -60,7 +60,6 @@ impl ParetoSpec {
 }
 
 impl Pareto {
-    /// Computes the points and the frontier.
     pub fn new(combinations: &[Combination], spec: &ParetoSpec) -> Result<Self, Error> {
         if !spec.strict {
             check_keys(combinations, spec)?;

@@ -11,7 +11,6 @@ impl Color {
     pub(crate) const BLACK: Color = Color::hex(0x00_00_00);
     /// The color of axis lines and texts.
     pub(crate) const INK: Color = Color::hex(0x26_26_26);
-    /// A medium grey.
     pub(crate) const GREY: Color = Color::hex(0x80_80_80);
     pub(crate) const WHITE: Color = Color::hex(0xFF_FF_FF);
 
@@ -20,7 +19,6 @@ impl Color {
         Color { rgb: [(code >> 16) as u8, (code >> 8) as u8, code as u8], alpha: 1.0 }
     }
 
-    /// The color with another opacity.
     pub(crate) const fn with_alpha(self, alpha: f64) -> Self {
         Color { alpha, ..self }
     }
@@ -39,7 +37,6 @@ const HUES: [u32; 10] =
 /// From dark blue over green to yellow: a sequential palette.
 const RAMP: [u32; 9] = [0x440154, 0x472D7B, 0x3B528B, 0x2C728E, 0x21918C, 0x28AE80, 0x5EC962, 0xADDC30, 0xE8C51C];
 
-/// The color of the `at`-th category.
 pub(crate) fn category(at: usize) -> Color {
     Color::hex(HUES[at % HUES.len()])
 }
@@ -54,7 +51,6 @@ pub(crate) fn sequence(at: usize, count: usize) -> Color {
     Color { rgb: std::array::from_fn(|at| mix(from.rgb[at], to.rgb[at])), alpha: 1.0 }
 }
 
-/// The style of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stroke {
     pub(crate) color: Color,
@@ -99,7 +95,6 @@ pub(crate) enum Shape {
         hint: Option<String>,
     },
     Text {
-        /// The position of its baseline.
         at: (f64, f64),
         text: String,
         /// The font size in points.
@@ -124,7 +119,6 @@ impl Scene {
         Scene { width, height, shapes: Vec::new() }
     }
 
-    /// Adds a straight line.
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
         self.path(vec![from, to], false, None, Some(stroke), None);
     }

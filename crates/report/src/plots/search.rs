@@ -12,7 +12,6 @@ use crate::html::{Head, Tone, escape};
 use crate::style::{short, short_tick};
 use crate::tables::markdown::Table;
 
-/// The outcome of a load level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Met,
@@ -66,7 +65,6 @@ pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
     (!panels.is_empty()).then_some(Chart { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
 }
 
-/// The results of all load levels.
 fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
     let metrics = || criteria.iter().map(|one| one.metric.as_str());
     let headings = [in_words(variable), "runs".to_owned()].into_iter();

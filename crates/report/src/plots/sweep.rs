@@ -15,25 +15,17 @@ use crate::compare::settings::{settings, varying};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlotSpec {
-    /// The variables that separate figures.
     pub fig_by: Vec<String>,
-    /// The variables that separate rows.
     pub row_by: Vec<String>,
-    /// The variables that separate columns.
     pub col_by: Vec<String>,
     /// The variables that separate curves; by default the swept ones.
     pub curve_by: Option<Vec<String>>,
-    /// The variable of the horizontal axis.
     pub x: String,
-    /// The variable of the vertical axis.
     pub y: String,
     pub filters: Vec<Filter>,
     pub binners: Vec<Binner>,
-    /// The scale of the horizontal axis.
     pub scale_x: ScaleKind,
-    /// The scale of the vertical axis.
     pub scale_y: ScaleKind,
-    /// Base name of the figure's file.
     pub name: String,
     /// Whether the variation between runs is shown.
     pub error_bars: bool,

@@ -44,7 +44,6 @@ impl Describe {
         headings
     }
 
-    /// Names and values of the metrics.
     pub fn rows(&self) -> impl Iterator<Item = (&str, &[f64])> {
         self.names.iter().map(String::as_str).zip(self.rows.iter().map(Vec::as_slice))
     }

@@ -48,7 +48,6 @@ impl Table {
         line(&lines[0]) + &rule + &lines[1..].iter().map(line).collect::<String>()
     }
 
-    /// CSV text with full precision.
     pub fn csv(&self) -> String {
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut out = line(self.headings.iter().map(|heading| csv_cell(heading)).collect());

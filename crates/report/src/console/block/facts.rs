@@ -13,7 +13,6 @@ use crate::style::short;
 /// Least completions in a steady state whose means are printed.
 const MIN_STEADY_COMPLETIONS: f64 = 50.0;
 
-/// A label and its text.
 pub(super) type Fact = Option<(&'static str, String)>;
 
 pub(super) fn load(record: &RunRecord) -> Fact {

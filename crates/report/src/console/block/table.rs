@@ -46,7 +46,6 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
     std::iter::once(Ink::Dim.paint(style.colour, &line(&head))).chain(rows.iter().map(line)).collect()
 }
 
-/// Rates by their keys.
 const RATES: [(&str, &str); 5] = [
     ("requests/s", "request_throughput"),
     ("output tok/s", "output_throughput"),

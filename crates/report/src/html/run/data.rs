@@ -37,7 +37,6 @@ const COLUMNS: [Column; 7] = [
     ("output", |sample| Some(sample.output_len as f64)),
 ];
 
-/// Everything except the columns.
 pub(super) fn facts(record: &RunRecord) -> Dict {
     let samples = &record.measured.samples;
     dict! {

@@ -11,7 +11,6 @@ use crate::distinct::distinct;
 
 type Points = Vec<(f64, f64)>;
 
-/// The charts of the server's metrics.
 pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
     let server = &record.measured.server;
     let gauge = |concept| server.by_concept(concept).map(|series| server.points(series));

@@ -85,12 +85,10 @@ impl<'a> Span<'a> {
 pub(super) struct Curve {
     pub(super) name: &'static str,
     pub(super) color: u8,
-    /// Whether the area below is filled.
     pub(super) filled: bool,
     pub(super) of: fn(&Point, usize) -> Option<f64>,
 }
 
-/// Curves over time, with axes.
 pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) curves: &'a [Curve],

@@ -9,7 +9,6 @@ use super::data::{natural, python_text};
 use crate::distinct::by_key;
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
-/// Distinguishable dash patterns.
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
 
 /// The style of each value of the curve variables, the same in all panels.
@@ -138,9 +137,7 @@ pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
 
 /// How the points of a curve are computed.
 pub(super) struct Points<'a> {
-    /// The variable of the horizontal axis.
     pub(super) x: &'a str,
-    /// The variable of the vertical axis.
     pub(super) y: &'a str,
     pub(super) swept: &'a [String],
     pub(super) along: Option<&'a str>,

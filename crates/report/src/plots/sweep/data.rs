@@ -10,12 +10,10 @@ use crate::{Error, results};
 /// All runs of one combination of parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Combination {
-    /// The file they come from.
     pub path: PathBuf,
     pub runs: Vec<Dict>,
 }
 
-/// Reads every `summary.json` below `directory`.
 pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
     if !directory.is_dir() {
         return Err(Error::NoSweep { problem: "No parameter sweep results under", path: directory.to_owned() });
@@ -90,7 +88,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Parses `key<op>value`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::PlotRule { problem };
         let Some(operator) = OPERATORS.iter().position(|(sign, ..)| text.contains(sign)) else {
@@ -139,7 +136,6 @@ pub struct Binner {
 }
 
 impl Binner {
-    /// Parses `key%size`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::PlotRule { problem };
         let (variable, size) = text

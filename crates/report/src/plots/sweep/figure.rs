@@ -11,18 +11,15 @@ use crate::distinct::{by_key, distinct};
 use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
 use crate::tables::markdown::Table;
 
-/// Variables and their values.
 type Group = Vec<(String, String)>;
 
 /// One figure: a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The values that distinguish it.
     pub group: Group,
     /// The values of the rows; a single entry if there is one row.
     rows: Vec<Group>,
     columns: Vec<Group>,
-    /// Its file name without ending.
     pub name: String,
     records: Vec<Dict>,
     swept: Vec<String>,
@@ -163,7 +160,6 @@ impl Figure {
         parts.join(" ")
     }
 
-    /// The records after filters and binning.
     fn kept(&self, spec: &SweepPlotSpec) -> Result<Vec<Dict>, Error> {
         let mut kept = Vec::new();
         for record in &self.records {

@@ -8,7 +8,6 @@ use flate2::{Compression, Crc};
 /// January 1, 1980: a constant date makes the output reproducible.
 const DATE: u16 = 0x21;
 
-/// An archive in progress.
 #[derive(Default)]
 pub(super) struct Zip {
     bytes: Vec<u8>,
