@@ -1,25 +1,19 @@
-//! Events of a run for its observers: phases of counted work, typed notes with their sentences, and progress counters.
+//! Events of a run for its observers: phases of counted work, notes with their sentences, and progress counters.
 //! The report crate decides what is shown, and where.
 
 mod note;
-mod offline;
 mod search;
-mod serve;
 mod suite;
 mod sweep;
-mod talk;
 mod tune;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use note::{Layout, Note};
-pub use offline::OfflineNote;
 pub use search::{Load, Most, SearchNote, SearchRow, UNLIMITED, level_text};
-pub use serve::{ProfilerNote, ServeNote};
 pub use suite::SuiteNote;
 pub use sweep::{LevelNote, SweepNote};
-pub use talk::{Response, TalkNote};
 pub use tune::TuneNote;
 
 /// Progress of the requests, written by the workers and read by progress views.

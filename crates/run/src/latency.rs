@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::event::OfflineNote;
 use tacho_core::{Content, Counters, EventSink, Request, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, Latency, OfflineKind, OfflineRecord};
@@ -55,7 +54,7 @@ pub fn run(
         return Err(Error::TooLong { parts: "input_len and output_len", whose: "", longest, limit });
     }
     engine.queue(Slot::Measured, &batch(plan, &loaded))?;
-    sink.event(RunEvent::status(OfflineNote::WarmingUp));
+    sink.event(RunEvent::status("Warming up..."));
     if let (_, Some(error)) = iterate(engine, Work::WarmupIterations, plan.warmups, stop, sink) {
         return Err(error);
     }
@@ -111,11 +110,14 @@ fn iterate(
 
 fn profile(loaded: &Loaded, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
     let directory = loaded.profile_dir.clone();
-    let known = loaded.profiler.clone().filter(|name| ["torch", "cuda", "proton"].contains(&name.as_str()));
-    if let Some(profiler) = known {
-        let note = OfflineNote::Profiling { profiler, directory: directory.clone().unwrap_or_default() };
-        sink.event(RunEvent::status(note));
-    }
+    let shown = directory.as_deref().unwrap_or_default();
+    let note = match loaded.profiler.as_deref() {
+        Some("torch") => Some(format!("Profiling with torch profiler (results will be saved to {shown})...")),
+        Some("proton") => Some(format!("Profiling with Proton (results will be saved under {shown})...")),
+        Some("cuda") => Some("Profiling with cuda profiler ...".to_owned()),
+        _ => None,
+    };
+    note.into_iter().for_each(|note| sink.event(RunEvent::status(note)));
     engine.generate(&Step { profile: true, ..step() })?;
     Ok(LatencyOutcome::Profiled(directory))
 }

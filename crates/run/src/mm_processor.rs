@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use jiff::Zoned;
-use tacho_core::event::OfflineNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::offline::{
     EngineNote, MmProcessor, OfflineKind, OfflineRecord, StageStatistics, encoder_calls, stage_statistics,
@@ -52,6 +51,11 @@ pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Batches, Err
     Ok(batches)
 }
 
+/// vLLM's warning if the engine collected nothing.
+const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry.\n   This may indicate that:\n   - No \
+                        multimodal requests were processed\n   - Stats were already retrieved (registry is cleared \
+                        after retrieval)";
+
 /// Runs the requests and computes the record.
 pub fn run(
     plan: &MmProcessorPlan,
@@ -59,27 +63,26 @@ pub fn run(
     engine: &mut dyn OfflineEngine,
     sink: &dyn EventSink,
 ) -> Result<OfflineRecord, Error> {
-    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
+    let say = |text: &str| sink.event(RunEvent::status(text));
     let loaded = engine.load()?;
     check_lengths(&measured.requests, &loaded)?;
     if !warmup.requests.is_empty() {
-        say(OfflineNote::Processing { requests: warmup.requests.len() as u64, measured: false });
+        say(&format!("Processing {} warmup requests...", warmup.requests.len()));
         engine.queue(Slot::Warmup, warmup)?;
         engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
-    let count = measured.requests.len() as u64;
     engine.queue(Slot::Measured, measured)?;
     // Discards the times of the warm-up.
     engine.stage_times(true)?;
-    say(OfflineNote::Processing { requests: count, measured: true });
+    say(&format!("Processing {} requests...", measured.requests.len()));
     let generated = engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Measured) })?;
     let times = engine.stage_times(false)?;
     if times.is_empty() {
-        say(OfflineNote::NoStageTimes);
+        say(NO_STATS);
     }
     let average = generated.e2e_ms.is_empty() && generated.finished > 0;
     let e2e = if average {
-        sink.event(RunEvent::warning(OfflineNote::AverageLatencies));
+        sink.event(RunEvent::warning("no latencies by request: the average over the run stands for each"));
         vec![generated.seconds / generated.finished as f64 * 1000.0; usize::try_from(generated.finished).unwrap_or(0)]
     } else {
         generated.e2e_ms
@@ -89,7 +92,7 @@ pub fn run(
         input_len: plan.input_len,
         output_len: plan.output_len,
         completed: generated.finished,
-        failed: count.saturating_sub(generated.finished),
+        failed: (measured.requests.len() as u64).saturating_sub(generated.finished),
         stages: stage_statistics(&times, &plan.percentiles),
         encoder: encoder_calls(&times),
         e2e: StageStatistics::of(&e2e, &plan.percentiles),

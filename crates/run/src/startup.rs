@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tacho_core::event::OfflineNote;
 use tacho_core::json::dumps;
 use tacho_core::{Counters, EventSink, Observation, RunEvent, Work};
 use tacho_loadgen::StopSignal;
@@ -43,16 +42,16 @@ pub fn run(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Measured, Error> {
-    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
-    say(OfflineNote::OneProcess);
+    let say = |text: &str| sink.event(RunEvent::status(text));
+    say("Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect startup metrics.\n");
     let mut engine = plan.engine.clone();
     let mut startup = Startup::default();
-    say(OfflineNote::ColdStarts);
+    say("Measuring cold startup time...\n");
     let mut run = Run { maker, stop, sink, engine: &mut engine, startup: &mut startup };
     let mut note = |phase: Phase, start: &Start| note(notebook, phase, start);
     let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut note)?;
     if ended.is_none() {
-        say(OfflineNote::FillingStarts);
+        say("\nWarming up for warm startup measurement...\n");
         if plan.warmups > 0 {
             ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut |_, _| {})?;
             // Their caches were not full yet.
@@ -60,7 +59,7 @@ pub fn run(
         }
     }
     if ended.is_none() {
-        say(OfflineNote::WarmStarts);
+        say("\nMeasuring warm startup time...\n");
         ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut note)?;
     }
     let measured = OfflineKind::Startup(startup);

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tacho_client::control::Caller;
-use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::TaskSummary;
@@ -88,7 +87,7 @@ pub fn run(
         check_lengths(&batch.requests, &loaded)?;
     }
     if !warmup.requests.is_empty() {
-        sink.event(RunEvent::status(ServeNote::WarmingUp { requests: warmup.requests.len() }));
+        sink.event(RunEvent::status(format!("Warming up with {} requests...", warmup.requests.len())));
         engine.queue(Slot::Warmup, warmup)?;
         engine.generate(&Step { prequeue: plan.prequeue, progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
@@ -146,7 +145,7 @@ fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
 pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) -> Result<Measured, Error> {
     let ServedPlan { serve, runs, save_workload, .. } = plan;
     if serve.traffic.warmups > 0 {
-        sink.event(RunEvent::status(ServeNote::WarmingUp { requests: serve.traffic.warmups }));
+        sink.event(RunEvent::status(format!("Warming up with {} requests...", serve.traffic.warmups)));
     }
     let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?.with_stop(stop);
     let mut first: Option<(String, Throughput)> = None;
@@ -157,7 +156,8 @@ pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) ->
     };
     for run in 0..(*runs).max(1) {
         if run > 0 && !reset(&caller) {
-            sink.event(RunEvent::warning(ServeNote::CachesKept));
+            let text = "the server's prefix cache could not be reset: later runs may find their prompts in it";
+            sink.event(RunEvent::warning(text));
         }
         let save = save_workload.as_deref().filter(|_| run == 0);
         let one = serve_once(&numbered(plan, run), save, stop, sink);

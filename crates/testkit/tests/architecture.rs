@@ -187,16 +187,13 @@ fn mentions(source: &str, dependency: &str) -> bool {
     [format!("{name}::"), format!("use {name};"), format!("{name}!")].iter().any(|form| source.contains(form))
 }
 
-/// Events are types; the report crate words them.
+/// A note that code must recognize is a variant of its own: none is told by its text.
 #[test]
-fn run_leaves_the_wording_to_the_report() {
-    let spoken = ["say(format!", "warn(format!", "status(format!", "warning(format!", "say(\"", "warn(\""];
+fn no_code_filters_notes_by_their_text() {
     let mut wrong = Vec::new();
-    for name in ["client", "loadgen", "run", "workload"] {
-        for (path, text) in sources(name, "src") {
-            let found = spoken.iter().filter(|form| text.contains(**form));
-            wrong.extend(found.map(|form| format!("{}: {form}", path.display())));
-        }
+    for name in names().into_iter().filter(|name| name != "core") {
+        let read = sources(&name, "src").into_iter().filter(|(_, text)| text.contains("Note::Text("));
+        wrong.extend(read.map(|(path, _)| path));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -12,7 +12,6 @@ mod wire;
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};
 
 pub use error::HubError;
@@ -96,7 +95,7 @@ impl Hub {
         match self.download(repo, &store, sink, files) {
             Err(error) if error.may_use_cache() => match store.cached() {
                 Some(directory) => {
-                    sink.event(RunEvent::warning(ServeNote::CacheUsed { reason: one_line(&error) }));
+                    sink.event(RunEvent::warning(format!("{}; using what the cache has of it", one_line(&error))));
                     Ok(directory)
                 }
                 None => Err(error),

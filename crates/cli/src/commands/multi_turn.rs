@@ -11,12 +11,12 @@ use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
 use tacho_core::event::Note;
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{EventSink, RunEvent};
+use tacho_report::Progress;
 use tacho_report::json::write_whole;
 use tacho_report::live::DeferredStderr;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::tables::describe::Describe;
-use tacho_report::{Progress, sentence};
 use tacho_run::multi_turn::{ClientSpec, MultiTurnPlan, MultiTurnResult, run as hold};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{Conversation, GeneratorConfig, generate, read_conversations};
@@ -54,8 +54,7 @@ struct ScreenSink<'s>(&'s Screen);
 impl EventSink for ScreenSink<'_> {
     fn event(&self, event: RunEvent) {
         match &event {
-            RunEvent::Status(note @ Note::Talk(talk)) if !talk.is_content() => {
-                let lines = sentence::of(note);
+            RunEvent::Status(Note::Client(lines)) => {
                 // A closed pipe must not end the run.
                 let _ = lines.lines().try_for_each(|line| writeln!(DeferredStderr, "{}", harmless_line(line)));
             }

@@ -1,12 +1,9 @@
-//! Notes of a run, as types, each with its sentence: vLLM's where vLLM has one, otherwise tacho's. The report crate
-//! decides whether and how it is shown.
+//! Notes of a run: sentences, vLLM's where vLLM has one, otherwise tacho's. The report crate decides whether and how
+//! they are shown.
 
-use super::offline::OfflineNote;
 use super::search::{Load, SearchNote, SearchRow};
-use super::serve::{ProfilerNote, ServeNote};
 use super::suite::SuiteNote;
 use super::sweep::{LevelNote, SweepNote};
-use super::talk::TalkNote;
 use super::tune::TuneNote;
 
 /// Formats the parts of a sentence for its reader.
@@ -43,36 +40,32 @@ macro_rules! notes {
 }
 pub(super) use notes;
 
-/// A note of a run.
+/// A note of a run. Those that a view treats differently are variants.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
-    /// From a server benchmark.
-    Serve(ServeNote),
-    /// From an offline benchmark.
-    Offline(OfflineNote),
+    /// A sentence, possibly of several lines.
+    Text(String),
+    /// The warm-up requests are complete.
+    WarmupDone,
+    /// The progress of a client of a multi-turn benchmark.
+    Client(String),
     /// From a sweep.
     Sweep(SweepNote),
     /// From a test suite.
     Suite(SuiteNote),
     /// From a tuning.
     Tune(TuneNote),
-    /// From a multi-turn benchmark.
-    Talk(TalkNote),
-    /// Literal text, such as a dataset's remark on its data.
-    Text(String),
 }
 
 impl Note {
     /// The sentence, possibly of several lines.
     pub fn text(&self, layout: &dyn Layout) -> String {
         match self {
-            Note::Serve(note) => note.text(layout),
-            Note::Offline(note) => note.text(layout),
+            Note::Text(text) | Note::Client(text) => text.clone(),
+            Note::WarmupDone => "Warmup run completed.".to_owned(),
             Note::Sweep(note) => note.text(layout),
             Note::Suite(note) => note.text(layout),
             Note::Tune(note) => note.text(layout),
-            Note::Talk(note) => note.text(layout),
-            Note::Text(text) => text.clone(),
         }
     }
 }
@@ -87,18 +80,11 @@ macro_rules! is_a_note {
     };
 }
 
-is_a_note!(ServeNote => Serve, OfflineNote => Offline, SweepNote => Sweep, SuiteNote => Suite, TuneNote => Tune,
-    TalkNote => Talk, String => Text);
+is_a_note!(SweepNote => Sweep, SuiteNote => Suite, TuneNote => Tune, String => Text);
 
 impl From<&str> for Note {
     fn from(text: &str) -> Note {
         Note::Text(text.to_owned())
-    }
-}
-
-impl From<ProfilerNote> for Note {
-    fn from(note: ProfilerNote) -> Note {
-        Note::Serve(ServeNote::Profiler(note))
     }
 }
 

@@ -271,7 +271,6 @@ impl Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::event::ServeNote;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -303,7 +302,7 @@ mod tests {
     fn lines_go_to_their_streams_even_under_a_bar() {
         let (live, out, warnings) = live(Progress::Shown);
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
-        live.event(RunEvent::status(ServeNote::Burstiness(1.0)));
+        live.event(RunEvent::status("Burstiness factor: 1.0 (Poisson process)"));
         live.event(RunEvent::warning("slow\x1b[2J"));
         live.event(RunEvent::Finished);
         assert_eq!(out.text(), "Burstiness factor: 1.0 (Poisson process)\n");

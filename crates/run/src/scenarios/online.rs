@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tacho_client::control::Caller;
-use tacho_core::event::{Note, ServeNote};
+use tacho_core::event::Note;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
@@ -128,7 +128,7 @@ struct Tested<'a> {
 
 impl EventSink for Tested<'_> {
     fn event(&self, event: RunEvent) {
-        if matches!(event, RunEvent::Status(Note::Serve(ServeNote::WarmupDone))) {
+        if matches!(event, RunEvent::Status(Note::WarmupDone)) {
             (self.tested)();
         }
         self.sink.event(event);

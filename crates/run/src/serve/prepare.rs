@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_client::{Balance, Rules};
-use tacho_core::event::ServeNote;
 use tacho_core::stage::STAGE;
 use tacho_core::{EventSink, Labels, RunEvent};
 use tacho_loadgen::{ScheduleSpec, Timeline};
@@ -213,9 +212,9 @@ fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result
         let name = plan.model.served_name.clone().filter(|name| !name.is_empty());
         return Ok((id.clone(), name.unwrap_or_else(|| id.clone())));
     }
-    sink.event(RunEvent::status(ServeNote::ModelUnknown));
+    sink.event(RunEvent::status("Model not specified, fetching first model from server..."));
     let model = first_model(caller)?;
-    let found = ServeNote::ModelFound { name: model.name.clone(), id: model.root.clone() };
+    let found = format!("First model name: {}, first model id: {}", model.name, model.root);
     sink.event(RunEvent::status(found));
     Ok((model.root, model.name))
 }

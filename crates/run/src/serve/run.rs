@@ -1,7 +1,6 @@
 //! One run in the order of its phases: prepare, warm up, drive, finish.
 
 use tacho_client::Client;
-use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent, Timestamp};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::replicas::ReplicaHealth;
@@ -39,7 +38,7 @@ pub fn run(
     warmed.inspect_err(|_| {
         coordinator.as_ref().map(|coordinator| coordinator.exchange_stop(false, stop.draining()));
     })?;
-    sink.event(RunEvent::status(ServeNote::MainRun));
+    sink.event(RunEvent::status("Starting main benchmark run..."));
     let server = Server::begin(plan, &prepared, &components, stop, sink);
     let measurement = Measurement {
         plan,

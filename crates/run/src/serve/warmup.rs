@@ -4,7 +4,7 @@ mod test_requests;
 
 use tacho_client::PayloadSpec;
 use tacho_client::control::reset_caches;
-use tacho_core::event::ServeNote;
+use tacho_core::event::Note;
 use tacho_core::{Counters, EventSink, Kept, RunEvent};
 use tacho_loadgen::{Drive, StopSignal, drive_sessions};
 
@@ -16,6 +16,11 @@ use crate::serve::prepare::Prepared;
 use crate::serve::sessions::SessionWorkload;
 use crate::serve::warmup::test_requests::TestRequests;
 
+/// vLLM's warning if requests have no temperature.
+const TEMPERATURE: &str = "WARNING: vllm bench serve no longer sets temperature==0 (greedy) in requests by default. The \
+                           default will be determined on the server side and can be model/API specific. For the old \
+                           behavior, include --temperature=0.";
+
 /// Sends everything that comes before the run, except warm-up sessions.
 pub(crate) fn warm_up(
     plan: &ServePlan,
@@ -25,32 +30,32 @@ pub(crate) fn warm_up(
     sink: &dyn EventSink,
 ) -> Result<(), Error> {
     let traffic = &plan.traffic;
-    let say = |note: ServeNote| sink.event(RunEvent::status(note));
+    let say = |text: &str| sink.event(RunEvent::status(text));
     if !traffic.temperature_given {
-        say(ServeNote::TemperatureUnset);
+        say(TEMPERATURE);
     }
-    say(ServeNote::TestRun);
+    say("Starting initial single prompt test run...");
     let (request, max_concurrency) = (prepared.test_request(), traffic.max_concurrency);
     let endpoints = plan.endpoint.each(&plan.base_path).into_iter().map(|(endpoint, _)| endpoint).collect();
     let tests = TestRequests { endpoints, payload, request, max_concurrency, stop, sink };
     if traffic.ready_timeout.is_zero() {
-        say(ServeNote::TestSkipped);
+        say("Skipping endpoint ready check.");
     } else {
         let callers: Vec<_> = prepared.callers().collect();
         tests.wait_until_ready(&callers, traffic.ready_timeout)?;
-        say(ServeNote::TestDone);
+        say("Initial test run completed.");
     }
     if traffic.warmups > 0 {
-        say(ServeNote::WarmingUp { requests: traffic.warmups });
+        say(&format!("Warming up with {} requests...", traffic.warmups));
         let (failed, first) = tests.send_warmups(traffic.warmups)?;
         if let Some(first) = first {
             if traffic.warmups_must_pass && !stop.draining() {
                 return Err(Error::NotReady { reason: first });
             }
             let of = traffic.warmups * tests.endpoints.len();
-            sink.event(RunEvent::warning(ServeNote::WarmupsFailed { failed, of, first }));
+            sink.event(RunEvent::warning(format!("{failed} of {of} warm-up requests failed; the first: {first}")));
         }
-        say(ServeNote::WarmupDone);
+        sink.event(RunEvent::status(Note::WarmupDone));
     }
     if traffic.reset_caches {
         let mut callers = prepared.callers();
@@ -59,7 +64,7 @@ pub(crate) fn warm_up(
             return Err(Error::Stopped);
         }
         reset?;
-        say(ServeNote::CachesReset);
+        say("Server caches reset.");
     }
     if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
 }
@@ -73,7 +78,7 @@ pub(crate) fn warm_up_sessions(
     sink: &dyn EventSink,
 ) -> Result<(), Error> {
     let Some(sessions) = prepared.sessions.as_ref().and_then(SessionWorkload::warmup_plan) else { return Ok(()) };
-    sink.event(RunEvent::status(ServeNote::WarmupSessions { sessions: sessions.range.len() }));
+    sink.event(RunEvent::status(format!("Warming up with {} sessions...", sessions.range.len())));
     let counters = Counters::default();
     let drive = Drive {
         max_concurrency: plan.traffic.max_concurrency,
@@ -87,9 +92,9 @@ pub(crate) fn warm_up_sessions(
     let rows = rows.into_rows();
     let failed: Vec<&str> = rows.iter().filter_map(|row| Some(row.outcome.failure()?.message.as_str())).collect();
     if let Some(first) = failed.first() {
-        let note = ServeNote::WarmupsFailed { failed: failed.len(), of: rows.len(), first: (*first).to_owned() };
-        sink.event(RunEvent::warning(note));
+        let (failed, of) = (failed.len(), rows.len());
+        sink.event(RunEvent::warning(format!("{failed} of {of} warm-up requests failed; the first: {first}")));
     }
-    sink.event(RunEvent::status(ServeNote::WarmupDone));
+    sink.event(RunEvent::status(Note::WarmupDone));
     if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
 }

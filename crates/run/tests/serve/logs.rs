@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tacho_core::Note;
-use tacho_core::event::ServeNote;
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::Caveat;
 use tacho_record::Provenance;
@@ -143,7 +142,9 @@ fn a_required_log_that_cannot_be_created_is_an_error_before_the_run() {
     plan.log = log(directory.path().join("file"), LogStart::AtOnce, false);
     let (record, notes) = record(&plan);
     assert_eq!(record.summary.completed, 3, "without being asked for it is only missed");
-    assert!(notes.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogIncomplete { .. }))));
+    assert!(
+        notes.notes().iter().any(|note| matches!(note, Note::Text(text) if text.contains("goes on without its log")))
+    );
     assert!(record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. })), "{:?}", record.caveats);
 }
 
@@ -174,7 +175,7 @@ fn a_stopped_run_is_resumed_and_no_request_is_sent_twice() {
     assert!((1..60).contains(&before), "{before}");
     plan.log = log(place.clone(), LogStart::Resumed, true);
     let (whole, notes) = record(&plan);
-    assert!(notes.has(ServeNote::Resumed { answered: before, left: 60 - before }));
+    assert!(notes.has(format!("Resuming: {before} requests have been answered before, {} are left.", 60 - before)));
     assert_eq!((whole.measured.samples.len(), whole.summary.completed), (60, 60));
     assert_eq!(slow.count("/v1/completions"), 60, "each request is sent once");
     let resumed = |caveat: &Caveat| matches!(caveat, Caveat::Resumed { segments: 2, resent: 0, .. });

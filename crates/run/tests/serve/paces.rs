@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tacho_core::event::ServeNote;
 use tacho_core::json::Dict;
 use tacho_loadgen::{RampUp, RampUpStrategy, ScheduleSpec};
 use tacho_run::WorkloadPlan;
@@ -16,7 +15,7 @@ fn a_burst_is_not_judged_by_its_schedule() {
     let (record, notes) = record(&plan(&server, 12));
     assert_eq!(record.summary.completed, 12);
     assert_eq!(server.count("/v1/completions"), 12);
-    assert!(notes.has(ServeNote::RequestRate(f64::INFINITY)) && notes.has(ServeNote::Concurrency(None)));
+    assert!(notes.has("Traffic request rate: inf") && notes.has("Maximum request concurrency: None"));
     let trust = record.trust.unwrap();
     assert!(trust.lateness.is_none() && record.open_loop.rates.is_none());
     assert!(trust.connections >= 12, "each has a connection from the start");
@@ -28,7 +27,7 @@ fn a_rate_is_announced_and_judged() {
     let mut plan = plan(&server, 20);
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 100.0, burstiness: 1.0 };
     let (record, notes) = record(&plan);
-    assert!(notes.has(ServeNote::RequestRate(100.0)) && notes.has(ServeNote::Burstiness(1.0)));
+    assert!(notes.has("Traffic request rate: 100.0") && notes.has("Burstiness factor: 1.0 (Poisson process)"));
     assert!(!record.setup.self_timed && record.setup.request_rate == 100.0);
     assert!(record.trust.unwrap().lateness.is_some());
     assert!((record.open_loop.rates.unwrap().planned - 100.0).abs() < 15.0);
@@ -41,7 +40,9 @@ fn a_ramp_is_announced_and_its_steps_are_noted() {
     let ramp = RampUp { strategy: RampUpStrategy::Linear, start_rps: 50, end_rps: 60 };
     plan.traffic.schedule = ScheduleSpec::RampUp { ramp, burstiness: f64::INFINITY };
     let (record, notes) = record(&plan);
-    assert!(notes.has(ServeNote::RampUp { strategy: "linear", start_rps: 50, end_rps: 60 }));
+    assert!(notes.has(
+        "Traffic ramp-up strategy: linear.\nWill increase RPS from 50 to 60 RPS over the duration of the benchmark."
+    ));
     assert_eq!(record.setup.ramp_up.unwrap().end_rps, 60);
     assert_eq!(
         record.setup.rps_change_events.iter().map(|change| change.rps).collect::<Vec<_>>(),
@@ -61,7 +62,7 @@ fn a_replayed_workload_is_judged_like_a_rate() {
     let mut again = plan(&server, 10);
     again.workload = WorkloadPlan::File { path, time_scale: 1.0 };
     let (record, notes) = record(&again);
-    assert!(notes.has(ServeNote::SelfTimed) && record.setup.self_timed);
+    assert!(notes.has("Self timing is set, using the timestamps from the trace file.") && record.setup.self_timed);
     assert!(record.trust.unwrap().lateness.is_some(), "its lateness is known");
     assert!((record.open_loop.rates.unwrap().planned - 50.0).abs() < 5.0);
 }
@@ -80,7 +81,7 @@ fn a_trace_that_brings_its_times_is_judged_like_a_rate() {
     let mut plan = plan(&server, 10);
     plan.workload = crate::workloads::timed(&path, 10);
     let (record, notes) = record(&plan);
-    assert!(notes.has(ServeNote::SelfTimed) && record.setup.self_timed);
+    assert!(notes.has("Self timing is set, using the timestamps from the trace file.") && record.setup.self_timed);
     assert!(record.trust.unwrap().lateness.is_some() && record.open_loop.rates.is_some());
 }
 
@@ -105,7 +106,7 @@ fn a_limit_is_kept() {
     let mut plan = plan(&server, 12);
     plan.traffic.max_concurrency = Some(3);
     let (record, notes) = record(&plan);
-    assert!(notes.has(ServeNote::Concurrency(Some(3))));
+    assert!(notes.has("Maximum request concurrency: 3"));
     assert!(record.open_loop.peak_concurrency <= 3, "{}", record.open_loop.peak_concurrency);
     assert_eq!(record.summary.completed, 12);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tacho_core::event::ServeNote;
+use tacho_core::json::float_repr;
 use tacho_core::live::{LiveBoard, LoadTitle};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::Timeline;
@@ -13,22 +13,33 @@ use crate::serve::prepare::Prepared;
 /// Notes on the request rate and the concurrency limit.
 pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink: &dyn EventSink) {
     let pace = timeline.arrivals();
-    let say = |note: ServeNote| sink.event(RunEvent::status(note));
+    let say = |text: String| sink.event(RunEvent::status(text));
     if let Some(last) = timeline.stages().last() {
-        let requests = timeline.stages().iter().map(|stage| stage.requests).sum();
-        return say(ServeNote::Stages { stages: timeline.stages().len(), seconds: last.end, requests });
+        let stages = match timeline.stages().len() {
+            1 => "1 stage".to_owned(),
+            count => format!("{count} stages"),
+        };
+        // Zero if responses determine it.
+        let requests: usize = timeline.stages().iter().map(|stage| stage.requests).sum();
+        let requests = if requests == 0 { String::new() } else { format!(", {requests} requests") };
+        return say(format!("Traffic: {stages} in {:.0} s{requests}.", last.end));
     }
     if pace.replayed {
-        return say(ServeNote::SelfTimed);
+        return say("Self timing is set, using the timestamps from the trace file.".to_owned());
     }
     say(match pace.ramp {
-        None => ServeNote::RequestRate(pace.rate),
-        Some(ramp) => {
-            ServeNote::RampUp { strategy: ramp.strategy.name(), start_rps: ramp.start_rps, end_rps: ramp.end_rps }
-        }
+        None => format!("Traffic request rate: {}", float_repr(pace.rate)),
+        Some(ramp) => format!(
+            "Traffic ramp-up strategy: {}.\nWill increase RPS from {} to {} RPS over the duration of the benchmark.",
+            ramp.strategy.name(),
+            ramp.start_rps,
+            ramp.end_rps
+        ),
     });
-    say(ServeNote::Burstiness(pace.burstiness));
-    say(ServeNote::Concurrency(max_concurrency));
+    let process = if pace.burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
+    say(format!("Burstiness factor: {} ({process})", float_repr(pace.burstiness)));
+    let limit = max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
+    say(format!("Maximum request concurrency: {limit}"));
 }
 
 /// Writes the title and the schedule of a run on its live board.

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tacho_client::control::{Caller, ProfilerCall, ProfilerResponse, metrics_page, profile};
-use tacho_core::event::ProfilerNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::ServerMetrics;
@@ -22,29 +21,30 @@ impl<'a> Profiling<'a> {
     /// Starts the profiler. Like vLLM, this also stops a profiler whose start failed.
     pub(crate) fn start(caller: Caller, sink: &'a dyn EventSink) -> Self {
         let profiling = Profiling { caller, sink };
-        profiling.say(ProfilerNote::Starting);
-        profiling.ask(ProfilerCall::Start, ProfilerNote::Started);
+        profiling.ask(ProfilerCall::Start);
         profiling
     }
 
-    fn say(&self, note: ProfilerNote) {
-        self.sink.event(RunEvent::status(note));
-    }
-
-    fn ask(&self, call: ProfilerCall, done: ProfilerNote) {
-        report(asked(&self.caller, call, done), self.sink);
+    fn ask(&self, call: ProfilerCall) {
+        report(announced(call), self.sink);
+        report(asked(&self.caller, call), self.sink);
     }
 }
 
 /// The result of a call, or a warning: vLLM is silent when the server refuses, and the profile is lost.
-pub(crate) type ProfilerResult = Result<ProfilerNote, ProfilerNote>;
+pub(crate) type ProfilerResult = Result<&'static str, String>;
 
-fn asked(caller: &Caller, call: ProfilerCall, done: ProfilerNote) -> ProfilerResult {
+fn announced(call: ProfilerCall) -> ProfilerResult {
+    Ok(if call == ProfilerCall::Start { "Starting profiler..." } else { "Stopping profiler..." })
+}
+
+fn asked(caller: &Caller, call: ProfilerCall) -> ProfilerResult {
     match profile(caller, call) {
-        Ok(ProfilerResponse::Done) => Ok(done),
-        Ok(ProfilerResponse::Missing) => Err(ProfilerNote::Missing),
-        Ok(ProfilerResponse::Refused(status)) => Err(ProfilerNote::Refused { path: call.path(), status }),
-        Err(error) => Err(ProfilerNote::Unreachable { reason: error.to_string() }),
+        Ok(ProfilerResponse::Done) if call == ProfilerCall::Start => Ok("Profiler started"),
+        Ok(ProfilerResponse::Done) => Ok("Profiler stopped"),
+        Ok(ProfilerResponse::Missing) => Err("the server has no profiler to control".to_owned()),
+        Ok(ProfilerResponse::Refused(status)) => Err(format!("the server answered HTTP {status} to {}", call.path())),
+        Err(error) => Err(format!("the profiler could not be reached: {error}")),
     }
 }
 
@@ -79,13 +79,15 @@ impl BusyProfiler {
     /// Waits, profiles, and stops by the end of the run; the results are reported afterwards.
     pub(crate) fn run(&self, over: &AtomicBool) -> Vec<ProfilerResult> {
         if !until(over, None, || self.is_busy()) {
-            return vec![Err(ProfilerNote::NeverBusy { running: self.when.running })];
+            let running = self.when.running;
+            return vec![Err(format!(
+                "no profile was made: the server never served {running} requests at once; lower --profile-batch-threshold"
+            ))];
         }
-        let mut results = vec![Ok(ProfilerNote::Starting)];
-        results.push(asked(&self.profiler, ProfilerCall::Start, ProfilerNote::Started));
+        let call = |call: ProfilerCall| [announced(call), asked(&self.profiler, call)];
+        let mut results = call(ProfilerCall::Start).to_vec();
         until(over, Some(self.when.lasting), || false);
-        results.push(Ok(ProfilerNote::Stopping));
-        results.push(asked(&self.profiler, ProfilerCall::Stop, ProfilerNote::Stopped));
+        results.extend(call(ProfilerCall::Stop));
         results
     }
 
@@ -115,7 +117,6 @@ fn until(over: &AtomicBool, most: Option<Duration>, condition: impl Fn() -> bool
 
 impl Drop for Profiling<'_> {
     fn drop(&mut self) {
-        self.say(ProfilerNote::Stopping);
-        self.ask(ProfilerCall::Stop, ProfilerNote::Stopped);
+        self.ask(ProfilerCall::Stop);
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tacho_client::EndpointSpec;
 use tacho_client::control::{Caller, metrics_page};
-use tacho_core::event::ServeNote;
 use tacho_core::live::LiveBoard;
 use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
 use tacho_loadgen::StopSignal;
@@ -36,7 +35,7 @@ impl Scrape {
         let first = match joined_pages(callers) {
             Ok(first) => first,
             Err(error) => {
-                sink.event(RunEvent::warning(ServeNote::NoMetrics { reason: error.to_string() }));
+                sink.event(RunEvent::warning(format!("the server's metrics are left out: {error}")));
                 return Scrape { failed: true, ..Scrape::default() };
             }
         };

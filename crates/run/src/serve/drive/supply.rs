@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Request, RunEvent, Shard};
 use tacho_loadgen::Supply;
 use tacho_pyrand::Globals;
@@ -123,6 +122,6 @@ fn rename(request: &mut Request, at: usize, before: usize) {
 /// Warns that requests could no longer be generated before the end of the run.
 pub(crate) fn report(fault: Option<Error>, sink: &dyn EventSink) {
     if let Some(error) = fault {
-        sink.event(RunEvent::warning(ServeNote::NoMoreRequests { reason: error.to_string() }));
+        sink.event(RunEvent::warning(format!("the run had time for more requests than could be made: {error}")));
     }
 }

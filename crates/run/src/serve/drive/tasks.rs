@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use tacho_core::event::ServeNote;
+use tacho_core::json::float_repr;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::{Driven, Error as DriveError, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
@@ -50,7 +50,7 @@ impl<'s> Tasks<'s> {
         let board = &components.counters.live;
         announce::on_board(plan, prepared, board);
         if let Some(probe) = &components.probe {
-            run.sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
+            run.sink.event(RunEvent::status(format!("Probe request rate: {} req/s", float_repr(probe.rate()))));
         }
         let supplier = supply.map(|supply| Supplier { plan, prepared, components, requests, supply, shard });
         // Short runs need no writer: all their requests are already encoded.

@@ -1,6 +1,5 @@
 //! Opens the log of a run: a new one, or that of the run to resume.
 
-use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::Setup;
@@ -51,7 +50,9 @@ impl<'a> OpenedLog<'a> {
         let places = earlier.left();
         prepared.keep(&places)?;
         let left = places.len();
-        sink.event(RunEvent::status(ServeNote::Resumed { answered: earlier.answered, left }));
+        let answered = earlier.answered;
+        let text = format!("Resuming: {answered} requests have been answered before, {left} are left.");
+        sink.event(RunEvent::status(text));
         let log = RowLog::reopened(log_plan, log, manifest, requests, sink);
         Ok(OpenedLog { log: Some(log), earlier: Some(earlier), places: Some(places) })
     }

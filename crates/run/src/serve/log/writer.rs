@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Observation, RunEvent};
 use tacho_metrics::Caveat;
@@ -146,7 +145,8 @@ impl<'a> RowLog<'a> {
         self.state = State::Over;
         let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
         let reason = format!("{error}{cause}");
-        self.fault = Some(reason.clone());
-        self.sink.event(RunEvent::warning(ServeNote::LogIncomplete { directory: self.plan.directory.clone(), reason }));
+        let directory = self.plan.directory.display();
+        self.sink.event(RunEvent::warning(format!("the run goes on without its log in {directory}: {reason}")));
+        self.fault = Some(reason);
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_client::control::TokenizeServer;
-use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_workload::Requests;
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
@@ -22,12 +21,14 @@ pub(crate) fn with_server(
     let first = requests.kept();
     let Some(text) = probe(first) else { return Ok(()) };
     let Some(tokens) = server.tokenize(text) else {
-        sink.event(RunEvent::status(ServeNote::TokenizeUnavailable));
+        sink.event(RunEvent::status("WARNING: /tokenize unavailable, skipping alignment."));
         return Ok(());
     };
     if needs_alignment(&first[0], tokens.len()) {
         let (theirs, ours) = (tokens.len() as u64, first[0].prompt_len);
-        sink.event(RunEvent::status(ServeNote::TokenizerMismatch { server: theirs, expected: ours }));
+        sink.event(RunEvent::status(format!(
+            "WARNING: tokenizer mismatch (server={theirs}, expected={ours}), re-aligning prompts."
+        )));
         requests.alter(|_, part| align_all(server, part))?;
     }
     Ok(())

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
@@ -42,7 +41,9 @@ pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn Ev
         return Err(Error::TooLongForStages { left_out, most });
     }
     if left_out > 0 {
-        sink.event(RunEvent::warning(ServeNote::LeftOut { left_out, most }));
+        sink.event(RunEvent::warning(format!(
+            "{left_out} requests were left out: prompt and answer have more than --max-model-len {most} tokens"
+        )));
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tacho_client::{BackendKind, ClientPlan};
 use tacho_core::Request;
 use tacho_core::bounded::Pause;
-use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_fleet::Membership;
 use tacho_loadgen::{Completion, Completions, Graph, Node, OnFailure, Script, SessionPlan};
@@ -118,19 +117,16 @@ impl SessionWorkload {
     }
 
     /// A note on the sessions and how they were read.
-    pub(in crate::serve) fn headline(&self) -> ServeNote {
+    pub(in crate::serve) fn headline(&self) -> String {
         let option = |(name, value): (&str, &Value)| match value {
             Value::Str(text) => format!("{name} {text}"),
             other => format!("{name} {}", dumps(other)),
         };
         let options: Vec<String> = self.trace.options.iter().map(option).collect();
-        ServeNote::Sessions {
-            file: self.trace.file.clone(),
-            format: self.trace.format.label(),
-            options: if options.is_empty() { String::new() } else { format!(" ({})", options.join(", ")) },
-            sessions: self.starts.len(),
-            requests: self.trace.steps.iter().filter(|step| step.sends()).count(),
-        }
+        let options = if options.is_empty() { String::new() } else { format!(" ({})", options.join(", ")) };
+        let requests = self.trace.steps.iter().filter(|step| step.sends()).count();
+        let (sessions, file, format) = (self.starts.len(), &self.trace.file, self.trace.format.label());
+        format!("Sessions: {sessions} with {requests} requests, {file}, read as {format}{options}.")
     }
 
     /// Assigns an adapter to each session, for all of its requests.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use tacho_client::control::Caller;
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock, Work};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
@@ -30,7 +29,7 @@ impl TestRequests<'_> {
     /// backend's file, if there is one.
     pub(crate) fn wait_until_ready(&self, callers: &[&Caller], timeout: Duration) -> Result<(), Error> {
         let seconds = timeout.as_secs();
-        self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
+        self.sink.event(RunEvent::status(format!("Waiting for endpoint to become up in {seconds} seconds")));
         self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
         let deadline = Instant::now() + timeout;
         let path = self.endpoints.first().and_then(|endpoint| endpoint.backend.ready_path());
@@ -71,7 +70,7 @@ impl TestRequests<'_> {
                 None => return Ok(()),
                 Some(failure) => reason = failure,
             }
-            self.sink.event(RunEvent::warning(ServeNote::NotReady { reason: reason.clone() }));
+            self.sink.event(RunEvent::warning(format!("Endpoint is not ready. Error='{reason}'")));
             let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
             let until = Instant::now() + pause;
             while Instant::now() < until && !self.stop.draining() {
