@@ -60,7 +60,6 @@ pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
     Ok(parsed)
 }
 
-/// A prefix of several commands.
 #[derive(Debug)]
 pub struct Family {
     /// The prefix; empty for the program itself.
@@ -73,14 +72,12 @@ pub struct Family {
 }
 
 impl Family {
-    /// Whether `words` start with the prefix.
     pub fn begins(&self, words: &[&str]) -> bool {
         self.words.is_empty()
             || words.join(" ").starts_with(&format!("{} ", self.words))
             || words.join(" ") == self.words
     }
 
-    /// Number of words of the prefix.
     pub fn depth(&self) -> usize {
         self.words.split_whitespace().count()
     }

@@ -4,7 +4,6 @@ use crate::command::Command;
 use crate::flag::{Flag, Kind};
 use crate::help::sentence;
 
-/// Input of the completion scripts.
 #[derive(Clone, Copy)]
 pub struct Completion<'a, P: 'static> {
     pub commands: &'static [Command<P>],
@@ -14,7 +13,6 @@ pub struct Completion<'a, P: 'static> {
     pub words: &'a dyn Fn(&Flag) -> Option<Words>,
 }
 
-/// Possible values of a flag.
 pub enum Words {
     /// The flag does not take a value.
     None,
@@ -150,7 +148,6 @@ pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
     out + "    esac\n}\n_tacho \"$@\"\n"
 }
 
-/// Escapes a text for `_arguments`.
 fn zsh_text(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -31,7 +31,6 @@ pub fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError>
     Ok(found)
 }
 
-/// Reads the entries of a configuration file.
 pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     if !path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
         return Err(ConfigError::NotYaml { path: path.to_owned() });

@@ -21,7 +21,7 @@ pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> 
     for Entry { place, words } in entries {
         // Parse each entry separately, so that an error names its origin.
         if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(|error| usage(place, error))? {
-            alone.check().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
+            alone.check_ranges().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
         }
     }
     let words: Vec<String> = entries.iter().flat_map(|entry| entry.words.iter().cloned()).collect();

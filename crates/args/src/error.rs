@@ -5,11 +5,9 @@ use std::path::PathBuf;
 
 use tacho_core::secret::{REDACTED, looks_secret, redact_json_text, redact_url, redact_words};
 
-use crate::flag::Bounds;
 use crate::near::nearest;
 use crate::repr::{joined, quoted};
 
-/// An invalid command line.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -22,9 +20,9 @@ pub enum Error {
     Refused(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl From<OutOfBounds> for Error {
-    fn from(error: OutOfBounds) -> Self {
-        Error::Refused(Box::new(error))
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Error::Refused(Box::new(refusal))
     }
 }
 
@@ -43,16 +41,30 @@ impl Error {
     }
 }
 
-/// A number outside of its flag's range.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{flag} {value} is out of range: use {bounds}")]
-pub struct OutOfBounds {
-    pub flag: &'static str,
-    pub value: String,
-    pub bounds: Bounds,
+/// Values that parse but are invalid, alone or combined. vLLM detects most of them only during a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{flag} {value} is out of range: use {allowed}")]
+    OutOfRange { flag: &'static str, value: String, allowed: String },
+    #[error("{flag} needs {other}: add it, or remove {flag}")]
+    Alone { flag: &'static str, other: &'static str },
+    #[error("{flag} and {other} exclude each other: remove one of them")]
+    Together { flag: &'static str, other: &'static str },
+    /// Any other reason, with a hint if there is one beyond it.
+    #[error("{text}")]
+    Other { text: String, hint: Option<&'static str> },
 }
 
-/// Flags whose values are secrets.
+impl Refusal {
+    pub fn range(flag: &'static str, value: impl ToString, allowed: impl ToString) -> Self {
+        Refusal::OutOfRange { flag, value: value.to_string(), allowed: allowed.to_string() }
+    }
+
+    pub fn other(text: impl Into<String>) -> Self {
+        Refusal::Other { text: text.into(), hint: None }
+    }
+}
+
 const SECRETS: [&str; 6] = ["--api-key", "--apikey", "--hf-token", "--token", "--password", "--header"];
 
 /// Returns the words without the values of secret flags and of similarly spelled ones.
@@ -106,7 +118,6 @@ pub enum UsageError {
     NotUnicode { shown: String },
 }
 
-/// An invalid configuration file.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -123,7 +134,7 @@ pub enum ConfigError {
     #[error("{name}={value:?} is neither on nor off: use 1, true, yes or on, or 0, false, no or off")]
     NoTruth { name: String, value: String },
     #[error("{place}: {error}")]
-    Refused { place: String, error: OutOfBounds },
+    Refused { place: String, error: Refusal },
     #[error("{place}: {error}")]
     Usage { place: String, command: &'static str, error: UsageError },
 }

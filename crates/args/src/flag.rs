@@ -106,24 +106,27 @@ pub struct Group {
     pub title: &'static str,
     /// vLLM's section of the flag, which `--help=TITLE` also finds.
     pub vllm_title: &'static str,
-    /// Summary in one line.
     pub about: &'static str,
     /// The flags shown first, most important first; the others follow in table order.
     pub first: &'static [&'static str],
+    /// Properties of all its flags, see [`Flag::tags`].
+    pub tags: u32,
 }
 
-/// Creates a help section.
 pub const fn group(title: &'static str, vllm_title: &'static str, about: &'static str) -> Group {
-    Group { title, vllm_title, about, first: &[] }
+    Group { title, vllm_title, about, first: &[], tags: 0 }
 }
 
 impl Group {
     pub const fn first(self, first: &'static [&'static str]) -> Group {
         Group { first, ..self }
     }
+
+    pub const fn tagged(self, tags: u32) -> Group {
+        Group { tags: self.tags | tags, ..self }
+    }
 }
 
-/// A row of a table: one flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
     /// The option strings; the first one names the value.
@@ -141,6 +144,12 @@ pub struct Flag {
     pub joins: bool,
     /// The description: a short first sentence, then details.
     pub help: &'static str,
+    /// Properties that the command gives a meaning to, as bits.
+    pub tags: u32,
+    /// Flags that must be given too; ` or ` separates alternatives.
+    pub needs: &'static [&'static str],
+    /// Flags that cannot be given too.
+    pub excludes: &'static [&'static str],
 }
 
 /// The range of a flag's number. NaN is never inside.
@@ -163,11 +172,9 @@ const fn most_of(metavar: &str) -> Option<u64> {
     }
 }
 
-/// The maximum of durations in seconds.
 pub const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
 
 impl Bounds {
-    /// Whether the number is in the range.
     pub fn hold(self, number: f64) -> bool {
         match self {
             Bounds::Between(least, most) => (least..=most).contains(&number),
@@ -196,7 +203,23 @@ impl Flag {
         Flag { required: true, ..self }
     }
 
-    /// Moves the flag to another help section.
+    pub const fn tagged(self, tags: u32) -> Flag {
+        Flag { tags: self.tags | tags, ..self }
+    }
+
+    /// Whether the flag or its section has one of these properties.
+    pub const fn has(&self, tags: u32) -> bool {
+        (self.tags | self.group.tags) & tags != 0
+    }
+
+    pub const fn needs(self, needs: &'static [&'static str]) -> Flag {
+        Flag { needs, ..self }
+    }
+
+    pub const fn excludes(self, excludes: &'static [&'static str]) -> Flag {
+        Flag { excludes, ..self }
+    }
+
     pub const fn within(self, group: &'static Group) -> Flag {
         Flag { group, ..self }
     }
@@ -206,7 +229,6 @@ impl Flag {
         self.help.starts_with("Alias of") || self.help.starts_with("Deprecated")
     }
 
-    /// Restricts the number to at least `least`.
     pub const fn at_least(self, least: i64) -> Flag {
         let most = match most_of(self.metavar) {
             Some(most) => most as f64,
@@ -215,7 +237,6 @@ impl Flag {
         self.between(least as f64, most)
     }
 
-    /// Restricts the number to `least..=most`.
     pub const fn between(self, least: f64, most: f64) -> Flag {
         Flag { bounds: Some(Bounds::Between(least, most)), ..self }
     }
@@ -225,7 +246,6 @@ impl Flag {
         Flag { joins: true, ..self }
     }
 
-    /// Restricts the number to finite values.
     pub const fn finite(self) -> Flag {
         self.between(f64::MIN, f64::MAX)
     }
@@ -244,12 +264,10 @@ impl Flag {
         self.long().trim_start_matches('-').replace('-', "_")
     }
 
-    /// The first long option string.
     pub fn long(&self) -> &'static str {
         self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0])
     }
 
-    /// The name in messages.
     pub fn title(&self) -> String {
         self.names.join("/")
     }
@@ -260,7 +278,6 @@ impl Flag {
     }
 }
 
-/// Creates a switch that only tacho has.
 pub const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
     own(name, Kind::Switch, "", Preset::Off, group, help)
 }
@@ -277,7 +294,6 @@ pub const HELP: Flag = vllm(
     "Show the options used most; --help shows all, --help=TOPIC explains a section or the options with TOPIC in their name.",
 );
 
-/// Concatenates lists of rows.
 #[macro_export]
 macro_rules! rows {
     ($($part:expr),+ $(,)?) => {{
@@ -287,7 +303,6 @@ macro_rules! rows {
 }
 pub use crate::rows;
 
-/// Implementation of [`rows`].
 pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
     let mut rows = [HELP; N];
     let (mut at, mut part, mut row) = (0, 0, 0);
@@ -315,7 +330,21 @@ pub const fn vllm(
         (Kind::Int, Some(most)) => Some(Bounds::AtMost(most as f64)),
         _ => None,
     };
-    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, joins: false, help }
+    Flag {
+        names,
+        kind,
+        metavar,
+        preset,
+        bounds,
+        group,
+        origin: Origin::Vllm,
+        required: false,
+        joins: false,
+        help,
+        tags: 0,
+        needs: &[],
+        excludes: &[],
+    }
 }
 
 /// Creates a row for a flag that only tacho has.
@@ -334,24 +363,22 @@ pub const fn own(
 pub struct Table {
     /// The command as typed, such as `tacho serve`.
     pub command: &'static str,
-    /// Summary in one sentence.
     pub about: &'static str,
-    /// Example command lines with their descriptions.
     pub examples: &'static [(&'static str, &'static str)],
     /// The options that `-h` shows, in order; empty for commands with few options, where it shows all.
     pub basics: &'static [&'static str],
-    /// Flags that the command recognizes only to reject them; not listed in the help.
-    pub refused: &'static [&'static str],
-    /// The help sections in order.
+    /// Properties of flags that the command recognizes only to reject them; the help does not list them.
+    pub refused: u32,
+    /// Flags that the command implies.
+    pub implied: &'static [&'static str],
     pub groups: &'static [&'static Group],
     /// The flags, vLLM's in registration order.
     pub flags: &'static [Flag],
 }
 
 impl Table {
-    /// Defaults of most tables.
     pub const PLAIN: Table =
-        Table { command: "", about: "", examples: &[], basics: &[], refused: &[], groups: &[], flags: &[] };
+        Table { command: "", about: "", examples: &[], basics: &[], refused: 0, implied: &[], groups: &[], flags: &[] };
 
     /// Whether the command starts an engine, which may accept flags that are unknown here.
     pub fn has_engine(&self) -> bool {

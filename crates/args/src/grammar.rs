@@ -3,11 +3,10 @@
 
 use tacho_core::json::{Value, parse as parse_json};
 
-use super::entry::words_for;
 use super::flag::{Flag, Kind, Origin, Table};
-use super::repr::repr;
 use super::tokens;
-use crate::error::{OutOfBounds, UsageError};
+pub use super::values::{Setting, Values};
+use crate::error::UsageError;
 use tacho_core::json::{python_float, python_int};
 
 #[derive(Debug)]
@@ -17,7 +16,6 @@ pub enum Parsed {
     Help(Wanted),
 }
 
-/// The kind of help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// `-h`: the most common options.
@@ -35,112 +33,36 @@ impl Wanted {
     }
 }
 
-/// The value of one flag.
-#[derive(Debug, Clone, Copy)]
-pub struct Setting<'a> {
-    /// The flag, as error messages name it.
-    pub flag: &'static str,
-    pub value: &'a Value,
-    pub is_given: bool,
-}
-
-/// The value of every flag of a table.
-#[derive(Debug, Clone)]
-pub struct Values {
-    table: &'static Table,
-    values: Vec<Value>,
-    given: Vec<bool>,
-    /// Which values come from a configuration file or an environment variable.
-    implied: Vec<bool>,
-    /// Flags given more than once, in order of their second occurrence.
-    pub duplicates: Vec<String>,
-    /// The engine's arguments, with full flag names.
-    pub engine_words: Vec<String>,
-    /// Engine arguments that are in no table.
-    pub unknown: Vec<String>,
-}
-
-impl From<&Values> for Values {
-    fn from(values: &Values) -> Self {
-        values.clone()
-    }
-}
-
 impl Values {
-    /// Creates the values with all flags at their defaults.
-    pub fn defaults(table: &'static Table) -> Self {
-        let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
-        Values {
-            table,
-            values,
-            given: vec![false; table.flags.len()],
-            implied: vec![false; table.flags.len()],
-            duplicates: Vec::new(),
-            engine_words: Vec::new(),
-            unknown: Vec::new(),
-        }
-    }
-
     /// Parses words; they override the current values.
     pub fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
         let folded = tokens::fold(args)?;
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
-        let places = self.table.flags.iter().find_map(|flag| flag.kind.places()).unwrap_or(0);
+        let positional = self.table.flags.iter().position(|flag| flag.kind.places().is_some());
+        let places = positional.and_then(|at| self.table.flags[at].kind.places()).unwrap_or(0);
         let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
-            let (flag_at, name, explicit) = match word {
-                Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
-                Word::Plain(text) if rest.len() < places => {
-                    rest.push(text.clone());
-                    continue;
+            match word {
+                Word::Option { flag_at, name, .. } if self.table.flags[*flag_at].kind == Kind::Help => {
+                    return Ok(Parsed::Help(wanted(name, word.explicit(), &words[at..])));
                 }
+                Word::Option { flag_at, name, .. } => {
+                    at += self.take(*flag_at, name, word.explicit(), &words[at..], &mut seen[*flag_at])?;
+                }
+                Word::Plain(text) if rest.len() < places => rest.push(text.clone()),
                 Word::Unknown(text) if self.table.has_engine() && text != "--" => {
                     at += self.pass_on_unknown(text, &words[at..]);
-                    continue;
                 }
-                Word::Plain(text) | Word::Unknown(text) => {
-                    left_over.push(text.clone());
-                    continue;
-                }
-            };
-            let flag = &self.table.flags[flag_at];
-            self.implied[flag_at] = false;
-            if flag.kind == Kind::Help {
-                let topic = explicit.map(str::to_owned).or_else(|| plain(&words[at..], 1).pop());
-                let wanted =
-                    if topic.is_none() && name == "-h" { Wanted::Basics } else { Wanted::of(topic.as_deref()) };
-                return Ok(Parsed::Help(wanted));
+                Word::Plain(text) | Word::Unknown(text) => left_over.push(text.clone()),
             }
-            let (taken, args) = arguments(flag, explicit, &words[at..])?;
-            at += taken;
-            let mut value = convert(flag, name, &args)?;
-            let joins = flag.joins && seen[flag_at];
-            if let (true, Value::Str(old), Value::Str(new)) = (joins, &self.values[flag_at], &value) {
-                value = Value::Str(format!("{old},{new}"));
-            }
-            if flag.kind == Kind::Repeated {
-                self.append(flag_at, value, seen[flag_at]);
-                seen[flag_at] = true;
-                self.given[flag_at] = true;
-                continue;
-            }
-            self.values[flag_at] = value;
-            if flag.origin == Origin::Engine {
-                self.engine_words.extend(typed(name, explicit, &args));
-            }
-            if seen[flag_at] && !joins && !self.duplicates.iter().any(|known| known == flag.names[0]) {
-                self.duplicates.push(flag.names[0].to_owned());
-            }
-            seen[flag_at] = true;
-            self.given[flag_at] = true;
         }
-        if let Some(at) = self.table.flags.iter().position(|flag| flag.kind.places().is_some()) {
+        if let Some(at) = positional {
             self.given[at] |= !rest.is_empty();
-            self.append(at, Value::List(words_of(rest)), false);
+            self.values[at] = Value::List(words_of(rest));
         }
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
@@ -149,12 +71,36 @@ impl Values {
         }
     }
 
-    /// Appends the items of a list to a value, or replaces it.
-    fn append(&mut self, at: usize, items: Value, add: bool) {
-        match (&mut self.values[at], items) {
-            (Value::List(known), Value::List(items)) if add => known.extend(items),
-            (value, items) => *value = items,
+    /// Sets a flag to the values after its option, and returns how many words they take. `seen` says whether these
+    /// words had the flag before.
+    fn take(
+        &mut self,
+        at: usize,
+        name: &str,
+        explicit: Option<&str>,
+        after: &[Word],
+        seen: &mut bool,
+    ) -> Result<usize, UsageError> {
+        let flag = &self.table.flags[at];
+        let (taken, args) = arguments(flag, explicit, after)?;
+        let value = convert(flag, name, &args)?;
+        let again = std::mem::replace(seen, true);
+        (self.given[at], self.implied[at]) = (true, false);
+        match (&mut self.values[at], value) {
+            (Value::List(known), Value::List(items)) if flag.kind == Kind::Repeated && again => known.extend(items),
+            (Value::Str(known), Value::Str(new)) if flag.joins && again => *known = format!("{known},{new}"),
+            (known, value) => {
+                *known = value;
+                let first = flag.names[0];
+                if again && flag.kind != Kind::Repeated && !self.duplicates.iter().any(|known| known == first) {
+                    self.duplicates.push(first.to_owned());
+                }
+            }
         }
+        if flag.origin == Origin::Engine {
+            self.engine_words.extend(typed(name, explicit, &args));
+        }
+        Ok(taken)
     }
 
     /// Passes on an option that is in no table, with the values after it. Returns the number of these values.
@@ -165,127 +111,12 @@ impl Values {
         self.engine_words.extend(words);
         values.len()
     }
+}
 
-    /// Every flag that has a value, with the name of its value.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
-        self.table.flags.iter().zip(&self.values).filter(|(flag, _)| flag.kind != Kind::Help)
-    }
-
-    fn position(&self, name: &str) -> usize {
-        self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
-    }
-
-    /// Copies the given values of flags that both commands have with the same kind.
-    pub fn take_over(&mut self, other: &Values) {
-        for (at, flag) in self.table.flags.iter().enumerate() {
-            let same = other.table.flags.iter().position(|theirs| {
-                theirs.names[0] == flag.names[0]
-                    && std::mem::discriminant(&theirs.kind) == std::mem::discriminant(&flag.kind)
-            });
-            if let Some(place) = same.filter(|place| other.given[*place]) {
-                self.values[at] = other.values[place].clone();
-                self.given[at] = true;
-                self.implied[at] = other.implied[place];
-            }
-        }
-        self.duplicates.clone_from(&other.duplicates);
-    }
-
-    /// Marks all values so far as those of a configuration file or of environment variables.
-    pub(crate) fn imply(&mut self) {
-        self.implied.clone_from(&self.given);
-    }
-
-    /// The words that give the values of a configuration file and of environment variables, flag by flag.
-    pub fn implied_words(&self) -> Vec<Vec<String>> {
-        let rows = self.table.flags.iter().zip(&self.values).zip(&self.implied);
-        rows.filter(|(_, implied)| **implied).map(|((flag, value), _)| words_for(flag, value)).collect()
-    }
-
-    /// The words that give the value of a flag; none if it is not given.
-    pub fn words(&self, name: &str) -> Vec<String> {
-        let at = self.position(name);
-        if self.given[at] { words_for(&self.table.flags[at], &self.values[at]) } else { Vec::new() }
-    }
-
-    /// Resets a flag to its default.
-    pub fn forget(&mut self, name: &str) {
-        let at = self.position(name);
-        self.values[at] = self.table.flags[at].preset.value();
-        self.given[at] = false;
-    }
-
-    /// Sets a flag as if it were given; a switch needs no text.
-    pub fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
-        let at = self.position(name);
-        let flag = &self.table.flags[at];
-        self.values[at] = match flag.kind {
-            Kind::Switch => Value::Bool(true),
-            _ => convert(flag, name, &[text.to_owned()])?,
-        };
-        self.given[at] = true;
-        Ok(())
-    }
-
-    /// Sets the value of a flag as if it were given.
-    pub fn put(&mut self, name: &str, value: Value) {
-        let at = self.position(name);
-        self.values[at] = value;
-        self.given[at] = true;
-    }
-
-    /// Returns the value of a flag by its first option string.
-    pub fn get(&self, name: &str) -> &Value {
-        &self.values[self.position(name)]
-    }
-
-    /// Returns the value of a row, read by a function. A row that is not in the table has its default.
-    pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
-        match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
-            Some(at) => read(Setting { flag: row.long(), value: &self.values[at], is_given: self.given[at] }),
-            None => read(Setting { flag: row.long(), value: &row.preset.value(), is_given: false }),
-        }
-    }
-
-    pub fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
-        let rows = self.table.flags.iter().zip(&self.given);
-        rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
-    }
-
-    /// The given ones of these flags.
-    pub fn given_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-        names.into_iter().filter(|name| self.is_given(name))
-    }
-
-    pub fn is_given(&self, name: &str) -> bool {
-        self.given[self.position(name)]
-    }
-
-    /// Rejects numbers outside of their flags' ranges.
-    pub fn check(&self) -> Result<(), OutOfBounds> {
-        for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
-            let number = match value {
-                // The text of an optional value is a number if the flag has a range.
-                Value::Str(text) => Some(python_float(text).unwrap_or(f64::NAN)),
-                value => value.as_f64(),
-            };
-            if let (Some(bounds), Some(number), true) = (flag.bounds, number, *given)
-                && !bounds.hold(number)
-            {
-                let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
-                return Err(OutOfBounds { flag: flag.long(), value: shown, bounds });
-            }
-        }
-        Ok(())
-    }
-
-    /// Rejects missing required flags.
-    pub fn complete(&self) -> Result<(), UsageError> {
-        let rows = self.table.flags.iter().zip(&self.given);
-        let missing: Vec<String> =
-            rows.filter(|(flag, given)| flag.required && !**given).map(|(flag, _)| flag.title()).collect();
-        if missing.is_empty() { Ok(()) } else { Err(UsageError::Missing { what: missing.join(", ") }) }
-    }
+/// The kind of help that a help option asks for.
+fn wanted(name: &str, explicit: Option<&str>, after: &[Word]) -> Wanted {
+    let topic = explicit.map(str::to_owned).or_else(|| plain(after, 1).pop());
+    if topic.is_none() && name == "-h" { Wanted::Basics } else { Wanted::of(topic.as_deref()) }
 }
 
 enum Word {
@@ -298,6 +129,16 @@ enum Word {
         name: &'static str,
         explicit: Option<String>,
     },
+}
+
+impl Word {
+    /// The value after `=` of an option.
+    fn explicit(&self) -> Option<&str> {
+        match self {
+            Word::Option { explicit, .. } => explicit.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Distinguishes options from values. As in argparse, an ambiguous option is reported before an invalid value to its
@@ -407,7 +248,7 @@ fn typed(name: &str, explicit: Option<&str>, args: &[String]) -> Vec<String> {
 }
 
 /// Converts the values. `name` is the option string used, which determines the value of a three-state switch.
-fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError> {
+pub(crate) fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError> {
     let text = args.first().map_or("", String::as_str);
     let bad = |kind| UsageError::BadValue { flag: flag.title(), kind, value: text.to_owned() };
     match flag.kind {

@@ -10,7 +10,6 @@ a list. vLLM's options may be abbreviated as long as they stay unique; tacho's m
 from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is --seed 1. The command line overrides \
 variables, and they override the file.";
 
-/// Returns the requested help of a command.
 pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     match wanted {
         Wanted::Basics if !table.basics.is_empty() => basics(table, width),
@@ -158,8 +157,9 @@ fn footer(table: &Table, width: usize) -> String {
 
 /// The flags of the selected groups: positional and required ones, the most important, the others, aliases.
 pub fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
-    let refused = |flag: &Flag| table.refused.contains(&flag.names[0]);
-    let shown = |flag: &&Flag| !flag.is_passed_on() && !refused(flag) && flag.kind != Kind::Help && wanted(flag.group);
+    let shown = |flag: &&Flag| {
+        !flag.is_passed_on() && !flag.has(table.refused) && flag.kind != Kind::Help && wanted(flag.group)
+    };
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| {
         let first = flag.group.first;
@@ -207,7 +207,6 @@ pub fn brief(flag: &Flag) -> String {
     }
 }
 
-/// The first sentence of the description.
 pub fn sentence(flag: &Flag) -> &'static str {
     flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.')
 }

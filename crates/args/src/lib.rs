@@ -6,6 +6,7 @@
 pub mod command;
 pub mod complete;
 pub mod config;
+pub mod declare;
 mod entry;
 mod error;
 pub mod flag;
@@ -19,7 +20,9 @@ pub mod repr;
 pub mod shown;
 mod tokens;
 pub mod typed;
+pub mod values;
 pub mod variables;
 
-pub use error::{ConfigError, Error, OutOfBounds, UsageError};
-pub use grammar::{Parsed, Values};
+pub use error::{ConfigError, Error, Refusal, UsageError};
+pub use grammar::Parsed;
+pub use values::Values;

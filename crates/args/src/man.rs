@@ -3,7 +3,6 @@
 use crate::command::Command;
 use crate::help::{described, flags_of, synopsis};
 
-/// Returns the name of a command's page.
 pub fn name<P>(command: &Command<P>) -> String {
     command.table.command.replace(' ', "-")
 }
@@ -55,7 +54,6 @@ fn head(name: &str, about: &str, version: &str) -> String {
     )
 }
 
-/// Escapes a text for roff.
 fn text(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = escaped.lines().map(|line| match line.chars().next() {

@@ -74,7 +74,6 @@ fn anchor(heading: &str) -> String {
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Escapes text for a table cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }

@@ -2,7 +2,6 @@
 
 pub use tacho_core::json::{quoted, repr};
 
-/// Joins the parts with `, `.
 pub fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }

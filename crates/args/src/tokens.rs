@@ -6,7 +6,6 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use super::number::{Sized, sized_integer};
 use crate::error::UsageError;
 
-/// The words after preprocessing.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Words {
     pub(crate) words: Vec<String>,
@@ -14,7 +13,6 @@ pub(crate) struct Words {
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Preprocesses the words of a command line.
 pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
     let mut folded: Vec<(String, Dict)> = Vec::new();
     let mut out = Words::default();

@@ -162,7 +162,6 @@ impl FromFlag for bool {
     }
 }
 
-/// A three-state switch.
 impl FromFlag for Option<bool> {
     fn from_flag(setting: Setting<'_>) -> Self {
         match setting.value {

@@ -5,7 +5,6 @@ use super::flag::{Flag, Kind, Table};
 use super::near::nearest;
 use crate::error::ConfigError;
 
-/// Prefix of all variables.
 const BEGINNING: &str = "TACHO_";
 
 pub fn read(table: &Table) -> Result<Vec<Entry>, ConfigError> {

@@ -1,13 +1,11 @@
 //! Exit codes of the program.
 
-/// The program's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
     Done = 0,
     /// The run could not be completed, or no request succeeded.
     Failed = 1,
-    /// The command line is invalid.
     Usage = 2,
     /// A gate, an SLO, or a comparison failed.
     Gate = 3,

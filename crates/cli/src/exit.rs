@@ -16,7 +16,6 @@ use crate::args::program::Command;
 pub(crate) use crate::code::Exit;
 use crate::terminal;
 
-/// An error with a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Advised {
@@ -25,7 +24,6 @@ pub(crate) struct Advised {
 }
 
 impl Advised {
-    /// Creates an error with an optional hint.
     pub(crate) fn new(text: String, hint: Option<String>) -> Self {
         Advised { text, hint }
     }
@@ -81,7 +79,6 @@ fn code(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
     let text = format!("{text}\n");
     match terminal::of(&io::stderr()) {
@@ -127,7 +124,6 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     }
 }
 
-/// Reports an invalid command line.
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
     note(&(error.report() + &hints));

@@ -24,7 +24,6 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Installs the signal handlers.
     pub(crate) fn catch() -> anyhow::Result<Self> {
         limits::check()?;
         let interrupt = Interrupt::default();

@@ -19,7 +19,6 @@ use exit::Exit;
 use tacho_args::variables;
 use tacho_core::sandbox::{self, Sandbox};
 
-/// Stack of the program.
 const STACK: usize = 8 << 20;
 
 /// Argument of the helper process that renders templates. It is internal, not a command.
@@ -28,7 +27,6 @@ const RENDER: &str = "__render";
 /// Suffixes of `TACHO_` variables that are not flags. Cargo sets that of the commit in what it runs.
 const READ_ELSEWHERE: [&str; 3] = ["COMMIT", "RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
-/// Entry point of the program.
 pub fn main() -> ExitCode {
     limits::share_one_arena();
     // The main thread's stack has the size of `ulimit -s`, which may be too small.

@@ -8,7 +8,7 @@ use tacho_core::secret::{Secret, is_secret_flag, remember, secrets_of};
 /// keys, or may read some from a file or a command.
 pub(crate) fn protect() {
     let known = known();
-    let reads = |word: &str| word == "--config" || sign_in::NAMES.iter().any(|name| word.starts_with(name));
+    let reads = |word: &str| word == "--config" || sign_in::names().any(|name| word.starts_with(name));
     let is_setting = |name: &str| name.starts_with("TACHO_") && reads(&flag_of(name));
     let mut variables = std::env::vars_os();
     if std::env::args_os().any(|word| reads(&word.to_string_lossy()))
@@ -20,7 +20,6 @@ pub(crate) fn protect() {
     remember(known);
 }
 
-/// The flag that a variable `TACHO_...` sets.
 fn flag_of(variable: &str) -> String {
     format!("--{}", variable.trim_start_matches("TACHO_").replace('_', "-").to_lowercase())
 }
@@ -38,5 +37,4 @@ fn known() -> Vec<Secret> {
     secrets
 }
 
-/// Minimum length of a secret.
 const SHORTEST: usize = 6;

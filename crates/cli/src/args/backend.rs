@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use tacho_args::grammar::{Setting, Values};
-use tacho_args::{Error, flags};
+use tacho_args::Error;
+use tacho_args::declare::*;
 use tacho_client::BackendKind;
 use tacho_client::backends::{BUILT_IN_FILES, built_in_file};
 use tacho_core::json::Value;
@@ -13,9 +12,6 @@ use tacho_core::secret::Secret;
 
 use super::error::{ArgError, UsageError};
 use super::shared::sign_in::{self, SignInArgs};
-
-use Kind::{AnyNumber, Int, Json, Rest, Seconds, Str};
-use Preset::Unset;
 
 static CHECK: Group = group("check options", "check options", "The file, the server and the request.");
 static OUTPUT: Group = group("options", "options", "Output.");
@@ -33,7 +29,6 @@ pub(crate) static CHECK_TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho backend check`.
     BackendCheckArgs? {
         CHECKED [
             backend: BackendKind = own(&["FILE"], Rest(1), "FILE", Unset, &CHECK, "The backend file.").required() => file;
@@ -73,7 +68,6 @@ pub(crate) static INIT_TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho backend init`.
     InitFlags {
         NAMES [
             words: Vec<String> = own(&["NAME"], Rest(1), "NAME", Unset, &OUTPUT,

@@ -2,16 +2,10 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::FromFlag;
+use tacho_args::declare::*;
 use tacho_decide::threshold::Threshold;
 
-use super::error::Refusal;
-
-use Kind::{Repeated, Rest};
-use Preset::Unset;
+use super::error::{Refusal, unknown_metric};
 
 static CHECK: Group = group("check options", "check options", "Results and the conditions on them.");
 
@@ -28,7 +22,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho check`.
     CheckArgs? {
         FLAGS [
             results: Vec<PathBuf> = own(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &CHECK,
@@ -46,8 +39,7 @@ fn conditions(setting: Setting<'_>) -> Result<Vec<Threshold>, Refusal> {
     thresholds(&Vec::from_flag(setting))
 }
 
-/// The conditions of `--fail-if`.
 pub(super) fn thresholds(texts: &[String]) -> Result<Vec<Threshold>, Refusal> {
-    let read = |text: &String| Threshold::parse(text).map_err(|error| Refusal::metric("--fail-if", error));
+    let read = |text: &String| Threshold::parse(text).map_err(|error| unknown_metric("--fail-if", &error));
     texts.iter().map(read).collect()
 }

@@ -2,18 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::{FromFlag, Given};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_decide::compare::Confidence;
 use tacho_record::metric::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
-use super::error::{ArgError, Refusal, UsageError};
-
-use Kind::{Float, Int, Repeated, Rest, Str, Switch, TriState};
-use Preset::{Off, Unset};
+use super::error::{ArgError, Refusal, UsageError, unknown_metric};
 
 static INPUT: Group = group("input options", "input options", "Results, metrics and confidence.");
 static LIMITS: Group = group("limit options", "limit options", "Latency limits of a load level.");
@@ -33,7 +27,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho compare`.
     CompareFlags? {
         FLAGS [
             words: Vec<PathBuf> = own(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
@@ -70,7 +63,6 @@ flags! {
     }
 }
 
-/// Arguments of `tacho compare`.
 #[derive(Debug, Clone)]
 pub(crate) struct CompareArgs {
     pub(crate) files: Vec<PathBuf>,
@@ -123,7 +115,7 @@ impl CompareArgs {
 fn numbers(setting: Setting<'_>) -> Result<Option<Vec<String>>, Refusal> {
     let judged = |key: &str| match Known::judged(key) {
         Ok(_) => Ok(key.to_owned()),
-        Err(error) => Err(Refusal::metric(setting.flag, error)),
+        Err(error) => Err(unknown_metric(setting.flag, &error)),
     };
     let list = setting.value.as_str();
     list.map(|list| list.split(',').map(|key| judged(key.trim())).collect()).transpose()

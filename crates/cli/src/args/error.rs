@@ -1,14 +1,68 @@
 //! Command-line errors. Usage errors have argparse's wording, which scripts match. Errors that vLLM detects only
 //! during a run are reported here, in one line.
 
-mod refusal;
+use tacho_args::near::nearest;
+use tacho_args::repr::quoted;
+pub(crate) use tacho_args::{Error as ArgError, Refusal, UsageError};
 
-pub(crate) use tacho_args::{Error as ArgError, UsageError};
+/// Latency names that a misspelled metric is compared with.
+const TIMES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
+const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
+const RATES: [&str; 5] =
+    ["request_throughput", "output_throughput", "total_token_throughput", "request_goodput", "failed"];
 
-pub(crate) use refusal::{Refusal, metric_names};
+pub(crate) fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(refusal()) }
+}
 
-impl From<Refusal> for ArgError {
-    fn from(refusal: Refusal) -> Self {
-        ArgError::Refused(Box::new(refusal))
+/// The error for an unknown metric, with a suggestion.
+pub(crate) fn unknown_metric(flag: &str, error: &tacho_record::Error) -> Refusal {
+    let tacho_record::Error::Unknown { key, .. } = error else { return Refusal::other(format!("{flag}: {error}")) };
+    let meant = meant(key).map_or_else(String::new, |meant| format!(": did you mean {meant}?"));
+    Refusal::other(format!("{flag}: unknown metric {}{meant}; tacho help metrics lists them", quoted(key)))
+}
+
+pub(crate) fn bad_percentile(item: &str) -> Refusal {
+    Refusal::other(format!(
+        "--metric-percentiles: {} is not a percentile: use numbers from 0 to 100, separated by commas, such as 50,99",
+        quoted(item)
+    ))
+}
+
+pub(crate) fn bad_mm_limits(text: &str) -> Refusal {
+    Refusal::other(format!(
+        "--random-mm-limit-mm-per-prompt {text}: must be a JSON object of whole numbers, such as '{{\"image\": 3}}'"
+    ))
+}
+
+pub(crate) fn bad_tokenizer_mode(mode: &str) -> Refusal {
+    Refusal::other(format!(
+        "--tokenizer-mode {}: use auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, inkling or \
+         kimi_k3; others need code of their models",
+        quoted(mode)
+    ))
+}
+
+/// A dataset without the content that the backend sends.
+pub(crate) fn unfit_dataset(dataset: &str, backend: &str, needs: &str) -> Refusal {
+    Refusal::other(format!(
+        "--dataset-name {dataset} has no {needs}, which --backend {backend} sends: choose another dataset"
+    ))
+}
+
+/// The most common metrics, for rules and completions.
+pub(crate) fn metric_names() -> Vec<String> {
+    let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
+    named.chain(RATES.map(str::to_owned)).collect()
+}
+
+/// Suggests a metric for an unknown name; usually the unit is missing.
+fn meant(name: &str) -> Option<String> {
+    let with_unit = format!("{name}_ms");
+    if tacho_record::metric::Known::find(&with_unit).is_some() {
+        return Some(with_unit);
     }
+    let known = metric_names();
+    let nearest = |name: &str| nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+    nearest(name).or_else(|| nearest(&with_unit))
 }

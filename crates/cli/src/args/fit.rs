@@ -1,15 +1,10 @@
 //! Flags of `tacho fit`.
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::declare::*;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
 use super::shared::sign_in::{self, SIGN_IN, SignInArgs};
-
-use Kind::{Float, Int, Rest, Str, TriState};
-use Preset::Unset;
 
 static FIT: Group = group("fit options", "fit options", "Measurements and the profile to write.");
 static LIMITS: Group = group(
@@ -34,7 +29,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho fit`.
     FitArgs {
         FLAGS [
             results: Vec<String> = own(&["RESULT"], Rest(usize::MAX), "RESULT", Unset, &FIT,
@@ -52,6 +46,7 @@ flags! {
         ]
         ..limits: LimitFlags;
         ..sign_in: SignInArgs;
+        ..values: Values;
     }
 }
 
@@ -79,7 +74,7 @@ impl FitArgs {
         if args.results.is_empty() && args.base_url.is_none() {
             return Err(missing(&TABLE, "RESULT or --base-url"));
         }
-        if let Some(flag) = v.given_of(sign_in::NAMES).next().filter(|_| args.base_url.is_none()) {
+        if let Some(flag) = v.given_of(sign_in::names()).next().filter(|_| args.base_url.is_none()) {
             return Err(Refusal::Alone { flag, other: "--base-url" }.into());
         }
         args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;

@@ -2,19 +2,13 @@
 
 use std::path::PathBuf;
 
-use tacho_args::Values;
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::FromFlag;
+use tacho_args::declare::*;
+use tacho_args::repr::quoted;
 use tacho_decide::compare::Confidence;
 use tacho_decide::gate::Rule;
 
 use super::compare::{confidence, missing, share};
-use super::error::{ArgError, Refusal, UsageError};
-
-use Kind::{Int, OneOrMore, Repeated, Rest, Str};
-use Preset::Unset;
+use super::error::{ArgError, Refusal, UsageError, unknown_metric};
 
 static GATE: Group = group("gate options", "gate options", "Baseline, candidate and the regressions allowed.");
 
@@ -34,7 +28,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho gate`.
     GateArgs? {
         FLAGS [
             sides: Vec<PathBuf> = own(&["BASE NEW"], Rest(2), "BASE NEW", Unset, &GATE,
@@ -77,8 +70,11 @@ impl GateArgs {
 fn rules(setting: Setting<'_>) -> Result<Vec<Rule>, Refusal> {
     let rule = |text: String| {
         Rule::parse(&text).map_err(|error| match error {
-            tacho_record::Error::Rule { .. } => Refusal::Rule { text },
-            error => Refusal::metric(setting.flag, error),
+            tacho_record::Error::Rule { .. } => Refusal::other(format!(
+                "--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms",
+                quoted(&text)
+            )),
+            error => unknown_metric(setting.flag, &error),
         })
     };
     Vec::<String>::from_flag(setting).into_iter().map(rule).collect()

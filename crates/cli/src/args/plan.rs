@@ -2,18 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::FromFlag;
+use tacho_args::declare::*;
 use tacho_decide::search::Criterion;
 use tacho_forecast::plan::RATES;
 use tacho_record::metric::Known;
 
 use super::error::Refusal;
-
-use Kind::{Choice, Float, Int, Repeated, Str};
-use Preset::Unset;
 
 static PLAN: Group = group("plan options", "plan options", "Profile, load, SLOs and workload.");
 
@@ -30,7 +24,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho plan`.
     PlanArgs? {
         FLAGS [
             sim_profile: String = own(&["--sim-profile"], Str, "FILE", Unset, &PLAN,
@@ -62,7 +55,7 @@ fn command(setting: Setting<'_>) -> Result<String, Refusal> {
 
 fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
     let criterion = |text: String| {
-        let wrong = |allowed| Refusal::range(setting.flag, &text, allowed);
+        let wrong = |allowed: &str| Refusal::range(setting.flag, &text, allowed);
         let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
         if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(wrong(SIMULATED)) }
     };

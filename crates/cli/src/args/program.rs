@@ -29,7 +29,6 @@ pub(crate) fn task<A: 'static>(
     Ok(Box::new(move || run(&args)))
 }
 
-/// Result of parsing a command line.
 pub(crate) enum Invocation {
     /// Print this text and exit.
     Print(String),
@@ -216,7 +215,6 @@ pub(crate) fn build() -> String {
     format!("{}{commit}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The text of `--version`.
 fn version() -> String {
     let timestamps = if cfg!(target_os = "linux") { ", kernel timestamps" } else { "" };
     format!(

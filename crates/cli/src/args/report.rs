@@ -2,21 +2,14 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::grammar::Setting;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_core::json::python_float;
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_report::console::Shown;
 use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::serve::{gap_thresholds, objectives, percentiles};
-use super::shared::output::{Destination, Outputs};
-
-use Kind::{OneOrMore, Rest, Str, Switch};
-use Preset::{Off, Unset};
+use super::serve::{Destination, Outputs, gap_thresholds, goodput, percentile_list};
 
 static REPORT: Group = group("report options", "report options", "Tables and formats.");
 static LOG: Group =
@@ -44,7 +37,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho report`.
     ReportFlags? {
         FLAGS [
             paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
@@ -56,8 +48,8 @@ flags! {
             save: bool = own(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
             percentile_metrics: Option<Vec<MetricKind>> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
-            metric_percentiles: Option<String> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.");
-            goodput: Option<Vec<String>> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.");
+            metric_percentiles: Option<Vec<f64>> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
+            goodput: Option<GoodputLimits> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;
             window: Option<Window> = own(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
                  window; either side may be left out. steady is the part that the report calls so.") => window;
@@ -66,8 +58,8 @@ flags! {
             save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
             save_detailed: bool = own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Include per-request values in the result.");
             plot_timeline: Option<PathBuf> = own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.");
-            timeline_itl_thresholds: String = own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
-                "Inter-token latencies at which the timeline changes color.");
+            timeline_itl_thresholds: (f64, f64) = own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
+                "Inter-token latencies at which the timeline changes color.") => thresholds;
             plot_dataset_stats: Option<PathBuf> = own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
             html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
                 "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests.");
@@ -84,29 +76,14 @@ flags! {
     }
 }
 
-/// Arguments of `tacho report`.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportCommandArgs {
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) markdown: bool,
-    /// Whether `--markdown` was given.
-    pub(crate) is_markdown_given: bool,
-    pub(crate) json: bool,
-    pub(crate) save: bool,
-    pub(crate) log: LogArgs,
+    pub(crate) flags: ReportFlags,
+    pub(crate) changes: Changes,
+    pub(crate) outputs: Outputs,
     /// Log flags that were given; they do not apply to a results directory.
     pub(crate) log_flags: Vec<&'static str>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct LogArgs {
-    pub(crate) changes: Changes,
-    pub(crate) result: Option<PathBuf>,
-    pub(crate) detailed: bool,
-    pub(crate) timeline: Option<PathBuf>,
-    pub(crate) thresholds: (f64, f64),
-    pub(crate) lengths: Option<PathBuf>,
-    pub(crate) outputs: Outputs,
 }
 
 impl ReportCommandArgs {
@@ -119,45 +96,38 @@ impl ReportCommandArgs {
         let of_logs = |flag: &&Flag| [&LOG, &LOG_FILES].contains(&flag.group);
         Ok(ReportCommandArgs {
             paths,
-            // `--save` prints nothing unless a format is requested.
-            markdown: flags.markdown || !(flags.json || flags.save),
-            is_markdown_given: flags.markdown,
-            json: flags.json,
-            save: flags.save,
-            log_flags: v.given_of(FLAGS.iter().filter(of_logs).map(|flag| flag.names[0])).collect(),
-            log: LogArgs::read(flags)?,
+            changes: Changes {
+                percentile_metrics: flags.percentile_metrics.clone(),
+                metric_percentiles: flags.metric_percentiles.clone(),
+                goodput: flags.goodput,
+                window: flags.window,
+                tokenizer: flags.tokenizer.clone(),
+            },
+            outputs: Outputs {
+                requests: flags.save_requests.clone(),
+                page: flags.html.clone(),
+                card: flags.card.clone(),
+                summary: flags.summary_json.clone(),
+                verbose: flags.verbose,
+                no_charts: flags.no_charts,
+            },
+            log_flags: v.given().filter(of_logs).map(|flag| flag.names[0]).collect(),
+            flags,
         })
+    }
+
+    /// Whether Markdown is printed. `--save` prints nothing unless a format is requested.
+    pub(crate) fn prints_markdown(&self) -> bool {
+        self.flags.markdown || !(self.flags.json || self.flags.save)
     }
 }
 
-impl LogArgs {
-    fn read(flags: ReportFlags) -> Result<Self, Refusal> {
-        let goodput = flags.goodput.map(|items| objectives(&items)).transpose()?.map(|objectives| {
-            let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
-            GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
-        });
-        Ok(LogArgs {
-            changes: Changes {
-                percentile_metrics: flags.percentile_metrics,
-                metric_percentiles: flags.metric_percentiles.map(|list| percentiles(&list)).transpose()?,
-                goodput,
-                window: flags.window,
-                tokenizer: flags.tokenizer,
-            },
-            result: flags.save_result,
-            detailed: flags.save_detailed,
-            timeline: flags.plot_timeline,
-            thresholds: gap_thresholds(&flags.timeline_itl_thresholds)?,
-            lengths: flags.plot_dataset_stats,
-            outputs: Outputs {
-                requests: flags.save_requests,
-                page: flags.html,
-                card: flags.card,
-                summary: flags.summary_json,
-                shown: Shown { verbose: flags.verbose, no_charts: flags.no_charts },
-            },
-        })
-    }
+fn percentiles(setting: Setting<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    setting.value.as_str().map(percentile_list).transpose()
+}
+
+fn thresholds(setting: Setting<'_>) -> Result<(f64, f64), Refusal> {
+    gap_thresholds(&String::from_flag(setting))
 }
 
 fn metrics(setting: Setting<'_>) -> Result<Option<Vec<MetricKind>>, Refusal> {

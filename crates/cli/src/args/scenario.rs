@@ -103,7 +103,7 @@ impl Way {
             ("sim", _, None) => Ok(Way::Simulator),
             (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
             (_, true, None) => Ok(Way::Simulator),
-            (_, false, None) => match args.values.given_of(ASKS_A_SERVER.into_iter().chain(sign_in::NAMES)).next() {
+            (_, false, None) => match args.values.given_of(ASKS_A_SERVER.into_iter().chain(sign_in::names())).next() {
                 Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
                 None => Ok(Way::Engine),
             },

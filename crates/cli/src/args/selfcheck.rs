@@ -1,9 +1,6 @@
 //! Flags of `tacho selfcheck`.
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::{FromFlag, Given};
+use tacho_args::declare::*;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
@@ -25,7 +22,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho selfcheck`.
     SelfcheckArgs? {
         FLAGS [
             /// If not given, they are doubled beyond the last one until one side fails.

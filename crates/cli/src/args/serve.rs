@@ -25,15 +25,15 @@ mod target;
 mod telemetry;
 
 pub(crate) use classes::ClassArgs;
-pub(crate) use composite::{gap_thresholds, objectives, percentiles};
+pub(crate) use composite::{gap_thresholds, goodput, percentile_list};
 use content::ContentArgs;
-pub(crate) use dataset::{DatasetArgs, DatasetFlags, SPEED_BENCH_SUBSETS};
+pub(crate) use dataset::{BUCKETS, DatasetArgs, DatasetFlags, SPEED_BENCH_SUBSETS};
 use load::LoadArgs;
 pub(crate) use multi_turn::MultiTurnFlags;
 use own::OwnArgs;
 pub(crate) use own::timestamp_source;
-pub(crate) use repeats::WINDOW;
-use report::{OutputFlags, ReportArgs};
+use report::ReportArgs;
+pub(crate) use report::{Destination, Outputs};
 pub(crate) use saved::Decided;
 pub(crate) use sessions::SessionArgs;
 pub(crate) use table::{PREDICT, TABLE};
@@ -49,76 +49,12 @@ use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
 use super::shared::live::LiveArgs;
-use super::shared::output::Outputs;
 use super::shared::ranks::RankArgs;
+use super::shared::tags::NEEDS_SERVER;
 
-/// Flags that require a server or a real run, which a prediction does not have.
-pub(super) const NEEDS_A_SERVER: &[&str] = &[
-    "--base-url",
-    "--host",
-    "--port",
-    "--duration",
-    "--until",
-    "--stop-on-failures",
-    "--stop-on-overload",
-    "--log",
-    "--resume",
-    "--on-row-command",
-    "--live",
-    "--live-http",
-    "--telemetry",
-    "--sim-args",
-    "--profile",
-    "--probe-request-rate",
-    "--reset-prefix-cache",
-    "--reset-caches",
-    "--rank",
-    "--ranks",
-    "--rendezvous",
-    "--dry-run",
-    "--save-workload",
-    "--require-trustworthy",
-    "--num-warmups",
-    "--sweep-max-concurrency",
-    "--sweep-request-rate",
-    "--compare",
-    "--num-runs",
-    "--vary-seed",
-    "--timeout",
-    "--first-token-timeout",
-    "--connect-timeout",
-    "--retries",
-    "--http2",
-    "--workers",
-    "--timestamps",
-    "--grace",
-    "--gather",
-    "--otlp",
-    "--otlp-spans",
-    "--metrics-interval",
-    "--telemetry-url",
-    "--token-command",
-    "--oauth-token-url",
-    "--aws-sigv4",
-    "--client-cert",
-    "--balance",
-    "--balance-prefix-len",
-    "--resolve-all",
-    "--on-replica-failure",
-    "--response-header",
-    "--session-header",
-    "--pcm-sample-rate",
-    "--pcm-channels",
-    "--audio-speed",
-    "--playback-buffer",
-    "--omni",
-];
-
-/// Arguments of `tacho serve`.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
     pub(crate) target: TargetArgs,
-    /// Number and schedule of requests.
     pub(crate) load: LoadArgs,
     pub(crate) content: ContentArgs,
     pub(crate) dataset: DatasetArgs,
@@ -138,9 +74,7 @@ pub(crate) struct ServeArgs {
     /// Stop conditions in addition to the number of requests.
     pub(crate) stops: StopArgs,
     pub(crate) stages: stages::StageArgs,
-    /// Repetitions and the steady-state window.
     pub(crate) repeats: repeats::RepeatArgs,
-    /// A series of loads.
     pub(crate) points: points::PointArgs,
     /// The name among several runs; `None` for a single run.
     pub(crate) name: Option<String>,
@@ -156,7 +90,7 @@ impl ServeArgs {
     fn new(values: Values) -> Result<Self, ArgError> {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= own.reset_prefix_cache;
-        let stops = StopArgs::from(&values);
+        let stops = StopArgs::parse(&values)?;
         let load = stops::filling(LoadArgs::read(&values, &own), &stops, &values);
         let stages = stages::StageArgs::read(&values, load.burstiness.value)?;
         let (load, stops) = stages.filling(load, stops);
@@ -165,13 +99,13 @@ impl ServeArgs {
             load,
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
-            report: ReportArgs::from(&values),
+            report: ReportArgs::parse(&values)?,
             sessions: SessionArgs::from(&values),
             replicas: replicas::ReplicaArgs::from(&values),
             media: media::MediaArgs::from(&values),
             own,
             classes: Vec::new(),
-            outputs: OutputFlags::from(&values).into(),
+            outputs: Outputs::from(&values),
             ranks: RankArgs::from(&values),
             stops,
             stages,
@@ -188,7 +122,6 @@ impl ServeArgs {
         Ok(args)
     }
 
-    /// Parses and checks the values.
     pub(crate) fn read(mut values: Values) -> Result<Self, ArgError> {
         // Commands that map to a benchmark build its words themselves.
         values.check()?;
@@ -217,24 +150,25 @@ impl ServeArgs {
         }
     }
 
-    /// Like `read`, for a simulated run.
     pub(crate) fn read_simulated(mut values: Values) -> Result<Self, ArgError> {
         values.check()?;
-        if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
-            return Err(Refusal::NotPredicted { flag }.into());
+        if let Some(flag) = values.first_tagged(NEEDS_SERVER) {
+            return Err(not_predicted(flag));
         }
         let saved = saved::restore(&mut values)?;
         let mut args = ServeArgs { saved, ..Self::new(values)? };
         args.own.sim = true;
         args.read_classes()?;
         if args.own.sim_profile.is_none() {
-            return Err(Refusal::NoProfile.into());
+            let names = tacho_engine::Profile::names().join(", ");
+            let text = format!("--sim-profile is required: a file of tacho fit, or one of {names}");
+            return Err(Refusal::other(text).into());
         }
         if args.stages.is_closed_loop() {
-            return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
+            return Err(not_predicted("a concurrency limit in --stages"));
         }
         if args.target.backend().task() == Task::Media {
-            return Err(Refusal::NotPredicted { flag: "a --backend for speech or images" }.into());
+            return Err(not_predicted("a --backend for speech or images"));
         }
         Ok(args)
     }
@@ -248,4 +182,11 @@ impl ServeArgs {
     pub(crate) fn is_pooling(&self) -> bool {
         self.target.backend().task() == Task::Pooling
     }
+}
+
+fn not_predicted(flag: &str) -> ArgError {
+    Refusal::other(format!(
+        "a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve"
+    ))
+    .into()
 }

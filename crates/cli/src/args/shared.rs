@@ -2,7 +2,31 @@
 
 pub(crate) mod engine;
 pub(crate) mod live;
-pub(crate) mod media;
-pub(crate) mod output;
 pub(crate) mod ranks;
 pub(crate) mod sign_in;
+
+/// Properties of flags, for [`Flag::tags`](tacho_args::flag::Flag::tags).
+pub(crate) mod tags {
+    /// Requires a server or a real run, which a prediction does not have.
+    pub(crate) const NEEDS_SERVER: u32 = 1;
+    /// Sets a load or a workload.
+    pub(crate) const SETS_LOAD: u32 = 1 << 1;
+    /// Delays or cancels requests, or changes their rate: a plan simulates all arrivals.
+    pub(crate) const SHAPES_LOAD: u32 = 1 << 2;
+    /// Names one file, one screen, or one run, and does not apply to a sweep.
+    pub(crate) const ONE_RUN: u32 = 1 << 3;
+    /// A class of traffic or a stage can set it.
+    pub(crate) const PER_STAGE: u32 = 1 << 4;
+    /// A class of traffic can set it, but not a stage.
+    pub(crate) const PER_CLASS: u32 = 1 << 5;
+    /// Concerns the whole run, unlike others of its section.
+    pub(crate) const WHOLE_RUN: u32 = 1 << 6;
+    /// Determines requests or their times: a saved workload has its value.
+    pub(crate) const SAVED: u32 = 1 << 7;
+    /// A limit, or how responses are read: a saved workload has its default.
+    pub(crate) const SAVED_DEFAULT: u32 = 1 << 8;
+    /// Has no effect on a saved workload.
+    pub(crate) const UNUSED_BY_WORKLOAD: u32 = 1 << 9;
+    /// Sets the window of full concurrency.
+    pub(crate) const WINDOW: u32 = 1 << 10;
+}

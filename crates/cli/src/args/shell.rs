@@ -2,14 +2,9 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::declare::*;
 
 use super::error::{ArgError, UsageError};
-
-use Kind::{Rest, Str};
-use Preset::Unset;
 
 static OPTIONS: Group = group("options", "options", "Output.");
 
@@ -28,7 +23,6 @@ pub(crate) static COMPLETIONS: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho completions`.
     ShellArgs {
         SHELLS [
             words: Vec<String> = own(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
@@ -50,7 +44,6 @@ pub(crate) static MAN: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho man`.
     ManArgs {
         PAGES [
             words: Vec<String> = own(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
@@ -74,7 +67,6 @@ pub(crate) static INIT: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho init`.
     InitArgs {
         SETTINGS [
             file: Vec<PathBuf> = own(&["FILE"], Rest(1), "[FILE]", Unset, &OPTIONS,
@@ -95,7 +87,6 @@ const SHELL_NAMES: [(&str, Shell); 4] =
     [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish), ("powershell", Shell::Pwsh)];
 
 impl Shell {
-    /// Parses the name of the shell.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let value = ShellArgs::from(v).words.concat();
         let known = SHELL_NAMES.iter().find(|(name, _)| *name == value).map(|(_, shell)| *shell);

@@ -1,13 +1,7 @@
 //! Flags of `tacho sim`, the stand-alone simulator. Settings that vLLM's server also has keep their names.
 
 use std::time::Duration;
-
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Values;
-
-use Kind::{Choice, Float, Int, OneOrMore, Seconds, Str, TriState};
-use Preset::Unset;
+use tacho_args::declare::*;
 
 static SERVER: Group = group("server options", "server options", "Address, model and role.");
 static ENGINE: Group =
@@ -50,7 +44,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sim`.
     SimArgs {
         FLAGS [
             host: String = own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Address to listen on.");

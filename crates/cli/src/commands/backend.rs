@@ -19,13 +19,11 @@ use crate::exit::Exit;
 const FIRST: usize = 4;
 const LAST: usize = 3;
 
-/// Prints the file of a built-in backend.
 pub(super) fn init(text: &&'static str) -> anyhow::Result<Exit> {
     tacho_report::out().write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 
-/// Prints the built-in backends.
 pub(super) fn list(_: &()) -> anyhow::Result<Exit> {
     let mut out = tacho_report::out();
     writeln!(out, "{:<28} {:<40} as a file", "backend", "path")?;
@@ -36,7 +34,6 @@ pub(super) fn list(_: &()) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Sends one request and prints what was found.
 pub(super) fn check(args: &BackendCheckArgs) -> anyhow::Result<Exit> {
     let payload = PayloadSpec {
         model: args.model.clone().unwrap_or_default(),

@@ -16,7 +16,6 @@ use self::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
 use crate::exit::{Exit, note, show};
 
-/// Compares the results, prints the tables, and writes the requested files.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let mut sides = sides(&args.files)?;
     // The log of a run has per-request times, which allow more precise verdicts.
@@ -97,7 +96,6 @@ fn save_pages(
     Ok(())
 }
 
-/// Writes the workbook and the CSV files.
 fn save_tables(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
     let no_excel = std::env::var("VLLM_COMPARE_DISABLE_EXCEL").is_ok_and(|text| text == "1");
     if let Some(path) = args.excel_out.as_ref().filter(|_| !no_excel) {

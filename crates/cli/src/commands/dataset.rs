@@ -19,9 +19,7 @@ use tacho_workload::{
 use super::supervise;
 use crate::args::serve::DatasetFlags;
 
-/// Inputs of a command's dataset.
 pub(crate) struct Source<'a> {
-    /// The command's dataset flags.
     pub(crate) flags: &'a DatasetFlags,
     /// File, directory or Hub id.
     pub(crate) path: String,
@@ -50,13 +48,11 @@ pub(crate) struct Source<'a> {
     pub(crate) hash_seed: u32,
 }
 
-/// Reads `PYTHONHASHSEED` from the environment.
 pub(crate) fn hash_seed() -> u32 {
     std::env::var("PYTHONHASHSEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
 impl Source<'_> {
-    /// Returns the settings of the dataset `name`.
     pub(crate) fn spec(&self, name: &str) -> anyhow::Result<WorkloadSpec> {
         let spec = self.plain_spec(name)?;
         // Random prompts draw both lengths themselves.

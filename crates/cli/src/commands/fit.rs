@@ -19,11 +19,11 @@ use super::{say, serve, values_for};
 use crate::args;
 use crate::args::fit::FitArgs;
 use crate::args::serve::ServeArgs;
+use crate::args::shared::sign_in;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use server::MeasuredServer;
 
-/// Fits the model and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     check_writable(Path::new(&args.output))?;
@@ -66,10 +66,9 @@ fn name(args: &FitArgs) -> String {
     args.name.clone().or_else(stem).unwrap_or_else(|| "fitted".to_owned())
 }
 
-/// The server whose endpoints are queried.
 fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
-    words.extend(args.sign_in.words());
+    words.extend(sign_in::words(&args.values));
     words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
     let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
@@ -156,7 +155,6 @@ fn scheduling(fitted: &Fitted) -> Vec<(String, Estimate)> {
     rows
 }
 
-/// Quality of the fit and its warnings.
 fn quality(fitted: &Fitted, known: &KnownLimits) -> Vec<String> {
     let (median, p90) = fitted.held_out;
     let mut lines = vec![format!(

@@ -8,13 +8,13 @@ use tacho_args::{Values, config};
 use tacho_core::secret::redact_words;
 use tacho_record::RunRecord;
 use tacho_report::card;
-use tacho_report::console::{self, BlockStyle};
+use tacho_report::console::{self, BlockStyle, Shown};
 use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::style;
 
-use crate::args::shared::output::{Destination, Outputs};
+use crate::args::serve::{Destination, Outputs};
 use crate::exit::saved;
 
 impl Outputs {
@@ -52,10 +52,10 @@ impl Outputs {
     /// Prints the report to standard output, or to standard error if standard output is reserved for a script.
     pub(crate) fn print(&self, record: &RunRecord) -> io::Result<()> {
         if !self.owns_stdout() {
-            return console::print(record, self.shown);
+            return console::print(record, Shown { verbose: self.verbose, no_charts: self.no_charts });
         }
         let text = console::vllm_report(record)
-            + &console::own_report(record, BlockStyle { verbose: self.shown.verbose, ..BlockStyle::PLAIN });
+            + &console::own_report(record, BlockStyle { verbose: self.verbose, ..BlockStyle::PLAIN });
         io::stderr().write_all(text.as_bytes())
     }
 
@@ -107,7 +107,6 @@ pub(crate) fn recorded_command(command: &[String], values: &Values) -> Vec<Strin
     words
 }
 
-/// The words of this process.
 pub(crate) fn own_command(values: &Values) -> Vec<String> {
     recorded_command(&std::env::args().collect::<Vec<_>>(), values)
 }

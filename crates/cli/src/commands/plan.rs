@@ -23,13 +23,10 @@ use crate::args;
 use crate::args::error::Refusal;
 use crate::args::plan::PlanArgs;
 use crate::args::serve::ServeArgs;
+use crate::args::shared::tags::SHAPES_LOAD;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Workload flags that delay or cancel requests, which a plan does not support: it simulates all arrivals.
-const NOT_PLANNED: &[&str] =
-    &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy", "--stages"];
-/// Metrics of the table.
 const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
 
 /// Headings of the columns; latencies are in ms.
@@ -115,11 +112,7 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     }
     let added = ["--sim", "--sim-profile", &args.sim_profile, "--request-rate", "1"];
     words.extend(added.map(str::to_owned));
-    let refused = |allowed: &'static str| Refusal::OutOfRange {
-        flag: "--bench-cmd",
-        value: format!("{:?}", args.bench_cmd),
-        allowed,
-    };
+    let refused = |allowed: &str| Refusal::range("--bench-cmd", format!("{:?}", args.bench_cmd), allowed);
     let sessions = "independent requests: sessions cannot be scaled to a rate, see tacho predict";
     if words.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
         return Err(refused(sessions).into());
@@ -127,8 +120,12 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     let values = values_for(&args::serve::TABLE, &words)?;
     let values =
         values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
-    if let Some(&flag) = NOT_PLANNED.iter().find(|flag| values.is_given(flag)) {
-        return Err(Refusal::NotPlanned { flag }.into());
+    if let Some(flag) = values.first_tagged(SHAPES_LOAD) {
+        return Err(Refusal::other(format!(
+            "a plan cannot honour {flag} in --bench-cmd: requests come at the rates that the plan simulates; remove it, or see \
+             tacho predict"
+        ))
+        .into());
     }
     let mut bench = ServeArgs::read_simulated(values)?;
     bench.load.num_prompts = bench.load.num_prompts.max(*REQUESTS.end() as i64);

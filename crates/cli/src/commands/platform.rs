@@ -27,7 +27,6 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     (key.trim() == name).then(|| value.trim())
 }
 
-/// Number of physical cores, if the system reports them.
 fn physical_cores() -> Option<usize> {
     let text = about_processors();
     let mut cores: Vec<(&str, &str)> = text
@@ -42,7 +41,6 @@ fn physical_cores() -> Option<usize> {
     (!cores.is_empty()).then_some(cores.len())
 }
 
-/// Memory size in bytes.
 fn memory() -> Option<f64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| field(line, "MemTotal"))?;
@@ -54,7 +52,6 @@ pub(crate) fn processor() -> String {
     text.lines().find_map(|line| field(line, "model name")).unwrap_or("CPU").to_owned()
 }
 
-/// Number of NUMA nodes.
 pub(crate) fn nodes() -> u64 {
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let is_node = |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());

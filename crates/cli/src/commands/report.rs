@@ -34,10 +34,10 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             let stored = Stored::open(path)?;
             match offline::about(&stored) {
                 Some(about) => offline::report(path, &stored, about, args),
-                None => log::report(&paths, &args.log),
+                None => log::report(&paths, args),
             }
         }
-        paths if logs == paths.len() => log::report(paths, &args.log),
+        paths if logs == paths.len() => log::report(paths, args),
         [file] if file.is_file() => result::report(file, args),
         files if logs < files.len() && files.iter().all(|path| path.is_file() || Stored::is_log(path)) => {
             several::report(files, false, args)
@@ -54,7 +54,6 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Applies the flags for runs to the results of a directory.
 fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| ending == "json") && is_result(path));
@@ -78,22 +77,21 @@ fn is_result(path: &Path) -> bool {
 
 /// Prints the runs of a sweep in the sweep's summary table.
 fn sweep(directory: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    if args.save {
+    if args.flags.save {
         bail!("--save: the tables of a sweep are saved already: {}", directory.join("summary.csv").display());
     }
     let rows: Vec<Dict> = combinations.into_iter().flat_map(|combination| combination.runs).collect();
     let mut out = tacho_report::out();
-    if args.markdown {
+    if args.prints_markdown() {
         show(&table(&rows))?;
     }
-    if args.json {
+    if args.flags.json {
         writeln!(out, "{}", dumps(&Value::List(rows.into_iter().map(Value::Dict).collect())))?;
     }
     note(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", directory.display()));
     Ok(Exit::Done)
 }
 
-/// Prints or writes the tables of a results directory.
 fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if dashboard.is_empty()
@@ -111,15 +109,15 @@ fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         );
     }
     let mut out = tacho_report::out();
-    if args.markdown {
+    if args.prints_markdown() {
         // vLLM's script prints the rows as JSON below the tables, for programs.
-        let is_read = out.is_terminal() && !args.is_markdown_given;
+        let is_read = out.is_terminal() && !args.flags.markdown;
         show(&if is_read { dashboard.tables_markdown() } else { dashboard.markdown() })?;
     }
-    if args.json {
+    if args.flags.json {
         writeln!(out, "{}", dumps(&dashboard.rows()))?;
     }
-    if args.save {
+    if args.flags.save {
         dashboard.save(directory)?;
         saved(directory.join("benchmark_results.md"));
         saved(directory.join("benchmark_results.json"));

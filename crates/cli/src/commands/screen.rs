@@ -86,7 +86,6 @@ impl Screen {
         let _ = self.print(&held);
     }
 
-    /// Whether a full-screen view is active.
     fn is_whole(&self) -> bool {
         lock(&self.tui).is_some()
     }

@@ -24,7 +24,6 @@ use crate::interrupt::Interrupt;
 
 /// The errors whose envelope is reported, in ms.
 const LIMITS: [f64; 3] = [0.1, 1.0, 10.0];
-/// Width of the longest bar.
 const BAR: usize = 40;
 
 /// The error in ms from which the client counts as failed.
@@ -74,7 +73,6 @@ enum End {
     Broken(Broken),
     /// More streams would exceed the limit of open files.
     Files,
-    /// The time limit was reached.
     Time,
     /// All requested loads were measured.
     AllLevels,
@@ -182,7 +180,6 @@ impl Rise {
         broken.min_by_key(|(point, _)| point.load.streams)
     }
 
-    /// Describes the end in a sentence.
     fn text(&self, cores: &Cores) -> String {
         let load =
             |point: &CheckPoint| format!("{} streams x {} tokens/s", point.load.streams, point.load.tokens_per_second);
@@ -223,7 +220,6 @@ fn check_files(args: &SelfcheckArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Aggregate tokens per second.
 fn total(load: &CheckLoad) -> f64 {
     load.streams as f64 * load.tokens_per_second
 }

@@ -1,7 +1,6 @@
 //! `tacho serve`: benchmarks a server or the simulator.
 
 mod charts;
-pub(super) mod dataset;
 mod destination;
 pub(super) mod dry_run;
 pub(super) mod log;
@@ -17,7 +16,7 @@ mod replay_tests;
 mod replicas;
 mod sessions;
 pub(super) mod simulator;
-mod workload;
+pub(super) mod workload;
 
 use std::path::Path;
 
@@ -40,7 +39,8 @@ use tacho_sim::Server;
 use super::check::code;
 use super::outputs::{command_line, own_command, recorded_command};
 use super::screen::Screen;
-use crate::args::serve::{Decided, ServeArgs, WINDOW};
+use crate::args::serve::{Decided, ServeArgs};
+use crate::args::shared::tags::WINDOW;
 use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         screen.event(RunEvent::warning(notice));
     }
     for notice in args.notices() {
-        screen.event(RunEvent::warning(notice.to_string()));
+        screen.event(RunEvent::warning(notice));
     }
     if args.has_moderate_load() {
         inform(args, &moderate(args));
@@ -98,7 +98,6 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
 }
 
-/// Saves the workload, if requested.
 fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
     let Some(path) = &args.own.save_workload else { return Ok(()) };
     let decided = Decided {
@@ -111,7 +110,7 @@ fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Resu
             .and_then(|_| plan.traffic.extra_body.get("cache_salt").and_then(Value::as_str)),
         max_concurrency: plan.traffic.max_concurrency,
     };
-    save_workload(plan, prepared, args.settings(&decided)?, Path::new(path))?;
+    save_workload(plan, prepared, args.settings(&decided), Path::new(path))?;
     inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     Ok(())
 }
@@ -144,7 +143,6 @@ fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
     flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
 }
 
-/// Opens the live views.
 fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
     let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
     Screen::open(&args.live.unless(args.own.dry_run), args.own.quiet || args.outputs.owns_stdout(), progress)
@@ -193,7 +191,7 @@ fn measure(
 /// Adds the steady-state window to the record, if the run can have one.
 pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
     if let Some(rule) = args.repeats.window() {
-        record.find_window(rule, args.values.given_of(WINDOW).next().is_some());
+        record.find_window(rule, args.values.first_tagged(WINDOW).is_some());
     }
     record
 }

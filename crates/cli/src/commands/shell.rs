@@ -24,7 +24,6 @@ use crate::exit::{Exit, Misused};
 /// The release version in manual pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Prints a completion script.
 pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
     let topics: Vec<&'static str> = TOPICS.iter().map(|topic| topic.name).collect();
     let completion = Completion { commands: COMMANDS, topics: &topics, words: &words };
@@ -53,18 +52,15 @@ fn man_page(command: &Command) -> String {
     man::page(command, VERSION)
 }
 
-/// The manual page of the program itself.
 fn overview() -> String {
     let topics: Vec<(&str, &str)> = TOPICS.iter().map(|topic| (topic.name, topic.about)).collect();
     man::overview(COMMANDS, &topics, VERSION)
 }
 
-/// The Markdown reference page of a command.
 fn reference_page(command: &Command) -> String {
     reference::page(command, &TABLE, standing_for(command.spellings[0]))
 }
 
-/// Prints one manual page, or writes all of them.
 pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     if args.schema {
         let schema = tacho_core::json::dumps_indented(&tacho_report::json::schema().into(), 2);
@@ -106,7 +102,6 @@ fn unknown(words: &str) -> Misused {
     Misused(format!("unknown command {words:?}: tacho --help lists them{meant}"))
 }
 
-/// Writes a configuration file, unless it exists.
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
     let file = args.file.first().cloned().unwrap_or_else(|| "run.yaml".into());
     let shown = file.display();

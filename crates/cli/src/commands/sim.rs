@@ -71,7 +71,6 @@ fn host(args: &SimArgs) -> anyhow::Result<IpAddr> {
     })
 }
 
-/// The simulator described by the arguments.
 pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     let host = host(args)?;
     let mut spec =
@@ -127,7 +126,6 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     Ok(spec)
 }
 
-/// The connector of a KV transfer configuration.
 fn connector(config: &str) -> anyhow::Result<String> {
     let value =
         tacho_core::json::parse(config).with_context(|| format!("--kv-transfer-config {config:?} is not JSON"))?;
@@ -167,7 +165,6 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
     Ok(Profile::parse(name).map_err(unknown)?.into())
 }
 
-/// The tokenizer `name`, or the built-in one.
 pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Arc<Tokenizer>> {
     Ok(Arc::new(match name {
         None => Tokenizer::builtin(),
@@ -175,7 +172,6 @@ pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Resu
     }))
 }
 
-/// Loads a tokenizer by path or Hub id.
 pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Tokenizer> {
     if hub().is_builtin(name) {
         return Ok(Tokenizer::builtin().named(name));
@@ -184,7 +180,6 @@ pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> a
     Ok(Tokenizer::load_as(&directory, mode)?)
 }
 
-/// The Hub configured by the environment.
 pub(crate) fn hub() -> Hub {
     Hub::from_variables(|name| std::env::var(name).ok())
 }

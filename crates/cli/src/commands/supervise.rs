@@ -21,7 +21,6 @@ use orphans::descendants;
 /// First argument that selects the supervisor. It is internal, not a command.
 pub(crate) const WORD: &str = "__supervise";
 
-/// Grace period of a command after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Grace period of Nsight Systems, which writes its report then.

@@ -2,16 +2,11 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::declare::*;
 use tacho_workload::sessions::{DumpSpec, Language};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-
-use Kind::{Choice, Int, Rest, Str, Switch};
-use Preset::{Off, Unset};
 
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static TESTS: Group = group("selection options", "options", "Conversations to keep.");
@@ -29,7 +24,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho convert sharegpt`.
     SharegptArgs {
         ROWS [
             files: Vec<PathBuf> = vllm(&["FILE"], Rest(2), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write.").required();
@@ -56,7 +50,7 @@ impl SharegptArgs {
             return Err(missing(&TABLE, "OUTPUT"));
         }
         let above = |low: Option<usize>, high: Option<usize>| high.is_some_and(|high| high > 0 && low > Some(high));
-        let order = |flag, allowed| Refusal::OutOfRange { flag, value: "larger".to_owned(), allowed };
+        let order = |flag, allowed: &str| Refusal::range(flag, "larger", allowed);
         if above(args.min_turns, args.max_turns) {
             return Err(order("--min-turns", "at most --max-turns").into());
         }

@@ -1,10 +1,6 @@
 //! Flags of `tacho convert txt-slices`: those of vLLM's script.
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, rows, vllm};
-use tacho_args::flags;
-
-use Kind::{Int, Str, Switch};
-use Preset::{Off, Unset};
+use tacho_args::declare::*;
 
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static SLICES: Group = group("slice options", "options", "Number and length of slices.");
@@ -28,7 +24,6 @@ const UNREAD: &[Flag] = &[
 ];
 
 flags! {
-    /// The flags of `tacho convert txt-slices`.
     SlicesArgs {
         ROWS [
             input: String = vllm(&["--input"], Str, "FILE", Unset, &FILES, "Text file to cut.").required();

@@ -2,12 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::flags;
+use tacho_args::declare::*;
 use tacho_workload::sessions::Scaling;
-
-use Kind::{Choice, Float, Int, Repeated, Rest, Str};
-use Preset::Unset;
 
 static FILES: Group = group("file options", "options", "Input, formats and output.");
 static PART: Group = group("scaling options", "options", "Sessions to keep, and their speed. None is truncated.");
@@ -25,7 +21,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho convert trace`.
     TraceArgs {
         ROWS [
             input: Vec<PathBuf> = own(&["FILE"], Rest(1), "FILE", Unset, &FILES, "Trace file, or a directory of files for formats that have several.").required();

@@ -27,6 +27,11 @@ const SOURCES: [(&str, &str); 6] = [
     ("speed_bench", "the directory is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
 ];
 
+/// Where the file of a dataset is found.
+pub(crate) fn source(dataset: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|(known, _)| *known == dataset).map(|(_, source)| *source)
+}
+
 /// Flags of other commands: the command, the flag, and the alternative.
 const COUSINS: &[(&str, &str, &str)] = &[
     ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
@@ -43,8 +48,8 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         ArgError::Usage { command, error } => (*command, error),
         ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
         ArgError::Refused(error) => {
-            let Some(Refusal::PathMissing { name }) = error.downcast_ref() else { return Vec::new() };
-            return SOURCES.iter().filter(|(known, _)| known == name).map(|(_, source)| (*source).to_owned()).collect();
+            let Some(Refusal::Other { hint, .. }) = error.downcast_ref() else { return Vec::new() };
+            return hint.iter().map(|hint| (*hint).to_owned()).collect();
         }
         ArgError::Config(_) => return Vec::new(),
     };

@@ -10,12 +10,10 @@ use crate::args::help::migrating;
 pub(crate) struct Topic {
     /// The argument of `tacho help`.
     pub(crate) name: &'static str,
-    /// Summary in one line.
     pub(crate) about: &'static str,
     text: &'static str,
 }
 
-/// All topics in help order.
 pub(crate) static TOPICS: &[Topic] = &[
     Topic {
         name: "rates",

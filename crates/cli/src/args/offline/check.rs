@@ -3,11 +3,11 @@
 use tacho_core::json::dumps;
 
 use super::{OfflineArgs, OfflineRefusal, WorkerArgs};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, Refusal, bad_mm_limits};
 use crate::args::serve::DatasetFlags;
 
 pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
-    if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
+    if holds { Err(refusal.into()) } else { Ok(()) }
 }
 
 pub(super) fn seed(seed: i64) -> Result<(), Refusal> {
@@ -41,5 +41,5 @@ pub(super) fn engine(args: &OfflineArgs, sim: bool, command: &'static str) -> Re
 pub(super) fn mm_limits(flags: &DatasetFlags) -> Result<(), Refusal> {
     let limits = &flags.mm_limits;
     let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
-    if numbers { Ok(()) } else { Err(Refusal::MmLimits { text: dumps(limits) }) }
+    if numbers { Ok(()) } else { Err(bad_mm_limits(&dumps(limits))) }
 }

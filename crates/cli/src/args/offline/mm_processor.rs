@@ -8,7 +8,7 @@ use tacho_core::json::python_float;
 use super::dataset::{SOURCE_ROWS, SourceArgs};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, Refusal, bad_percentile};
 use crate::args::serve::DatasetFlags;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
@@ -136,7 +136,7 @@ impl MmProcessorArgs {
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
         let one = |item: &str| {
             let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
-            number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
+            number.ok_or_else(|| bad_percentile(item))
         };
         self.metric_percentiles.split(',').map(one).collect()
     }

@@ -1,5 +1,7 @@
 //! Errors of the offline commands, in vLLM's wording where it exists: scripts match it.
 
+use crate::args::error::Refusal;
+
 /// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum OfflineRefusal {
@@ -62,4 +64,10 @@ pub(crate) enum OfflineRefusal {
          ['lmarena-ai/VisionArena-Chat', 'lmarena-ai/vision-arena-bench-v0.1', 'lmms-lab/LLaVA-OneVision-Data']"
     )]
     NotMultimodal { path: String },
+}
+
+impl From<OfflineRefusal> for Refusal {
+    fn from(refusal: OfflineRefusal) -> Self {
+        Refusal::other(refusal.to_string())
+    }
 }

@@ -6,8 +6,8 @@ pub(crate) use tacho_args::flag::HELP;
 use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
 use tacho_args::flags;
 
+use crate::args::serve::BUCKETS;
 pub(crate) use crate::args::shared::live::LIVE;
-use crate::args::shared::media::BUCKETS;
 
 use Kind::{Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};

@@ -5,7 +5,7 @@ use tacho_text::TokenizerMode;
 use super::OfflineRefusal;
 use super::check::{mm_limits, nsys, refuse_if, seed, worker};
 use super::throughput::{Backend, ThroughputArgs};
-use crate::args::error::Refusal;
+use crate::args::error::{Refusal, bad_tokenizer_mode};
 use crate::args::shared::sign_in;
 
 impl ThroughputArgs {
@@ -49,7 +49,7 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
         refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
     }
-    if let Some(flag) = args.common.values.given_of(sign_in::NAMES).next().filter(|_| !served) {
+    if let Some(flag) = args.common.values.given_of(sign_in::names()).next().filter(|_| !served) {
         return Err(Refusal::Alone { flag, other: "--backend openai" });
     }
     args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;
@@ -63,7 +63,7 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     let mode = &args.common.engine.tokenizer_mode;
     match TokenizerMode::parse(mode) {
         Some(_) => Ok(()),
-        None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
+        None => Err(bad_tokenizer_mode(mode)),
     }
 }
 

@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
 use super::{MAX_SEED, OWN, SCENARIO, SERVER, as_serve};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, Refusal, unfit_dataset};
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 use crate::args::shared::live;
@@ -167,8 +167,7 @@ impl StructuredArgs {
         let flags = StructuredFlags::from(v);
         let (dataset, backend) = (flags.dataset, flags.backend.as_str());
         if backend == "openai-audio" {
-            let (dataset, needs) = ("structured-output".to_owned(), "sounds");
-            return Err(Refusal::DatasetBackend { dataset, backend: "openai-audio", needs }.into());
+            return Err(unfit_dataset("structured-output", backend, "sounds").into());
         }
         if let Some(kind) = flags.structure_type.as_ref().filter(|kind| *kind != dataset.kind().name()) {
             return Err(Refusal::range("--structure-type", kind, dataset.kind().name()).into());

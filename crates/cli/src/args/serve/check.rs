@@ -1,16 +1,19 @@
 //! Checks of `tacho serve` before the first request. vLLM detects most of these errors during or after the run.
 
+use tacho_args::repr::quoted;
 use tacho_client::{BackendKind, Headers, Task};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
 use tacho_core::live::Output;
+use tacho_core::secret::{redact_json_text, redact_url};
 use tacho_metrics::MetricKind;
 use tacho_run::LoraAssignment;
 use tacho_text::TokenizerMode;
-use tacho_workload::{FieldMap, Need, Rows};
+use tacho_workload::{FieldMap, Need, Rows, SERVE_NAMES, Times, dataset};
 
 use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs, replicas};
-use crate::args::error::Refusal;
+use crate::args::error::{Refusal, bad_mm_limits, bad_tokenizer_mode, ensure, unfit_dataset};
+use crate::args::help::suggest;
 
 /// One probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
@@ -28,11 +31,8 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     if args.report.plot_timeline {
         args.report.thresholds()?;
     }
-    args.report.objectives()?;
-    args.report.percentiles()?;
     check_metrics(args)?;
     args.thresholds()?;
-    args.report.metadata()?;
     args.repeats.check(args)?;
     args.points.check(args)?;
     check_own(args)
@@ -43,16 +43,7 @@ pub(super) fn check_class(args: &ServeArgs) -> Result<(), Refusal> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
-    check_lengths(args)?;
-    args.report.objectives().map(drop)
-}
-
-fn out_of_range(flag: &'static str, value: impl ToString, allowed: &'static str) -> Refusal {
-    Refusal::OutOfRange { flag, value: value.to_string(), allowed }
-}
-
-fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal> {
-    if holds { Ok(()) } else { Err(refusal()) }
+    check_lengths(args)
 }
 
 /// Rejects flags of audio for backends without it, where they would do nothing.
@@ -77,7 +68,11 @@ fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
     let names = args.percentile_metrics();
     let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
     match names.iter().find(|name| !known(name)) {
-        Some(name) if !args.own.strict_parity => Err(Refusal::Metric { name: name.clone() }),
+        Some(name) if !args.own.strict_parity => Err(Refusal::other(format!(
+            "--percentile-metrics: {} is not a metric: use {}, separated by commas without spaces",
+            quoted(name),
+            MetricKind::ALL.map(MetricKind::name).join(", ")
+        ))),
         _ => Ok(()),
     }
 }
@@ -86,7 +81,7 @@ fn check_load(load: &LoadArgs) -> Result<(), Refusal> {
     check_ramp(load)?;
     let rate = load.probe_request_rate;
     ensure(rate == 0.0 || rate >= SLOWEST_PROBE, || {
-        out_of_range("--probe-request-rate", float_repr(rate), "0 for none, or 0.000001 or more")
+        Refusal::range("--probe-request-rate", float_repr(rate), "0 for none, or 0.000001 or more")
     })?;
     Ok(())
 }
@@ -94,12 +89,25 @@ fn check_load(load: &LoadArgs) -> Result<(), Refusal> {
 fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
     let Some(strategy) = load.ramp_up_strategy else { return Ok(()) };
     let rate = load.request_rate;
-    ensure(rate == f64::INFINITY, || Refusal::RampAndRate { rate })?;
-    let (Some(start), Some(end)) = (load.ramp_up_start_rps, load.ramp_up_end_rps) else {
-        return Err(Refusal::RampUnbounded { strategy: strategy.name() });
+    let problem = match (load.ramp_up_start_rps, load.ramp_up_end_rps) {
+        _ if rate != f64::INFINITY => {
+            format!(
+                "--request-rate {rate} contradicts --ramp-up-strategy, which sets the rate itself: remove one of them"
+            )
+        }
+        (Some(start), Some(end)) if start > end => {
+            format!("--ramp-up-start-rps {start} is above --ramp-up-end-rps {end}: a ramp goes up, swap them")
+        }
+        (Some(1..), Some(_)) => return Ok(()),
+        (Some(_), Some(_)) => {
+            let strategy = strategy.name();
+            format!(
+                "--ramp-up-start-rps 0 never sends a first request with --ramp-up-strategy {strategy}: start at 1 or more"
+            )
+        }
+        _ => format!("--ramp-up-strategy {} needs both --ramp-up-start-rps and --ramp-up-end-rps", strategy.name()),
     };
-    ensure(start <= end, || Refusal::RampDown { start, end })?;
-    ensure(start > 0, || Refusal::RampFromZero { strategy: strategy.name() })
+    Err(Refusal::other(problem))
 }
 
 fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
@@ -107,25 +115,26 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     check_headers(args)?;
     check_address(args)?;
     let is_credential = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
-    let header = target.headers()?.iter().any(is_credential).then_some("--header");
+    let header = target.header.iter().any(is_credential).then_some("--header");
     target.sign_in.check(target.api_key.as_ref().map(|_| "--api-key").or(header), &args.base_url())?;
     replicas::check(args)?;
     let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
     // vLLM checks the end of the whole URL; a query after the path is not an error here.
     let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
-    ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || Refusal::Endpoint {
-        url: url.clone(),
-        suffix: suffixes.join("' or '"),
-        backend: backend.name(),
+    ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || {
+        let (url, suffixes, name) = (redact_url(&url), suffixes.join("' or '"), backend.name());
+        Refusal::other(format!(
+            "--endpoint: {url} must end in {suffixes} for --backend {name}: correct --endpoint, or leave it out"
+        ))
     })?;
     let mode = &target.tokenizer_mode;
-    ensure(TokenizerMode::parse(mode).is_some(), || Refusal::TokenizerMode { mode: mode.clone() })?;
-    ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)?;
-    let (flag, other) = ("--lora-weights", "--lora-modules");
-    ensure(args.own.lora_weights.is_none() || target.lora_modules.is_some(), || Refusal::Alone { flag, other })?;
+    ensure(TokenizerMode::parse(mode).is_some(), || bad_tokenizer_mode(mode))?;
+    ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || {
+        Refusal::other("--lora-modules: an adapter name is empty: use the names that the server lists")
+    })?;
     let in_turn = target.lora_assignment.value == LoraAssignment::RoundRobin;
-    let other = "--lora-assignment round-robin";
+    let (flag, other) = ("--lora-weights", "--lora-assignment round-robin");
     ensure(args.own.lora_weights.is_none() || !in_turn, || Refusal::Together { flag, other })?;
     args.lora_weights().map(drop)
 }
@@ -137,16 +146,23 @@ fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
         headers.set(name, value);
         headers.check().is_ok()
     };
-    for (name, value) in args.target.headers()? {
-        ensure(fits(&name, &value), || Refusal::Header { flag: "--header", name })?;
+    for (name, value) in &args.target.header {
+        ensure(fits(name, value), || bad_header("--header", name))?;
     }
     let key = args.target.api_key.as_ref().map(Secret::expose).unwrap_or_default();
     for (flag, name, value) in
         [("--api-key", "Authorization", key), ("--request-id-prefix", "x-request-id", &args.content.request_id_prefix)]
     {
-        ensure(fits(name, value), || Refusal::Header { flag, name: name.to_owned() })?;
+        ensure(fits(name, value), || bad_header(flag, name))?;
     }
     Ok(())
+}
+
+pub(super) fn bad_header(flag: &str, name: &str) -> Refusal {
+    let name = quoted(name);
+    Refusal::other(format!(
+        "{flag}: the header {name} would hold a character that HTTP does not allow, such as a line end"
+    ))
 }
 
 /// Checks that the server's address is given in exactly one form.
@@ -156,20 +172,33 @@ fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
         let host = &target.host;
         // A single colon starts a port; IPv6 addresses have several.
         let whole = host.contains(['/', ' ']) || host.matches(':').count() == 1;
-        return ensure(!whole && !host.is_empty(), || Refusal::Host { host: host.clone() });
+        return ensure(!whole && !host.is_empty(), || {
+            let host = quoted(&redact_url(host));
+            Refusal::other(format!(
+                "--host {host}: use a name or an address, and --port; a whole address is for --base-url"
+            ))
+        });
     }
     args.base_urls().iter().try_for_each(|url| check_url(args, url))
 }
 
 fn check_url(args: &ServeArgs, url: &str) -> Result<(), Refusal> {
-    ensure(is_http_url(url), || Refusal::BaseUrl { url: url.to_owned() })?;
+    let shown = quoted(&redact_url(url));
+    let form = match url.starts_with("unix:") || url.starts_with('/') {
+        true => "http+unix:// and the path of the socket with %2F for /, as in http+unix://%2Frun%2Fvllm.sock",
+        false => "http://HOST[:PORT] or https://HOST[:PORT]",
+    };
+    ensure(is_http_url(url), || Refusal::other(format!("--base-url {shown}: write {form}")))?;
     let ends = |kind: &&BackendKind| {
         let path = kind.default_endpoint();
         path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
     };
     let doubled = !args.own.strict_parity && !args.target.endpoint.is_given;
     match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
-        Some(kind) => Err(Refusal::ApiUrl { url: url.to_owned(), backend: kind.name() }),
+        Some(kind) => Err(Refusal::other(format!(
+            "--base-url {shown} ends in the path of an API: end it at the server, and choose the API by --backend {}",
+            kind.name()
+        ))),
         None => Ok(()),
     }
 }
@@ -183,11 +212,14 @@ fn is_http_url(url: &str) -> bool {
 }
 
 fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
-    ensure(!content.use_beam_search, || Refusal::BeamSearch)?;
-    match &content.extra_body {
-        Some(body) => ensure(body.as_dict().is_some(), || Refusal::ExtraBody { text: dumps(body) }),
-        None => Ok(()),
-    }
+    ensure(!content.use_beam_search, || {
+        Refusal::other("--use-beam-search cannot be honoured: no backend here has a request field for it: remove it")
+    })?;
+    let Some(body) = &content.extra_body else { return Ok(()) };
+    ensure(body.as_dict().is_some(), || {
+        let text = redact_json_text(&dumps(body));
+        Refusal::other(format!("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'"))
+    })
 }
 
 /// Rejects features that the backend does not support.
@@ -199,7 +231,9 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
     ensure(!(is_file && args.own.strict_parity), || Refusal::Together { flag, other })?;
     let samples = !backend.is_openai_compatible() && !args.is_textless();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
-        return Err(Refusal::Sampling { flag: field.replace('_', "-"), backend: name });
+        let flag = field.replace('_', "-");
+        let text = format!("--{flag} cannot be sent: --backend {name} does not take sampling parameters: remove it");
+        return Err(Refusal::other(text));
     }
     let probes = args.load.probe_request_rate > 0.0;
     let unprobed = matches!(
@@ -209,23 +243,25 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
             | BackendKind::VllmRerank
             | BackendKind::OpenAiImageEdits
     );
-    ensure(!(probes && unprobed), || Refusal::Probe { backend: name })?;
+    ensure(!(probes && unprobed), || {
+        Refusal::other(format!("--probe-request-rate: --backend {name} has no tiny request to probe with: remove it"))
+    })?;
     if args.own.workload.is_some() {
         return Ok(());
     }
     let lists = args.dataset.flags.random_batch_size > 1;
-    match (backend, args.dataset.kind.name) {
-        (BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime, dataset @ "random") => {
-            Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
-        }
-        (BackendKind::OpenAiImageEdits, dataset @ "random") => {
-            Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "images" })
-        }
-        (BackendKind::VllmRerank, "random") if !lists => Err(Refusal::RerankBatch),
-        (BackendKind::VllmGenerate | BackendKind::Tgi | BackendKind::TensorRtLlm, "random") if lists => {
-            Err(Refusal::Batch { backend: name })
-        }
-        (media, "random") if lists && media.task() == Task::Media => Err(Refusal::Batch { backend: name }),
+    let single = matches!(backend, BackendKind::VllmGenerate | BackendKind::Tgi | BackendKind::TensorRtLlm)
+        || backend.task() == Task::Media;
+    match backend {
+        _ if args.dataset.kind.name != "random" => Ok(()),
+        BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime => Err(unfit_dataset("random", name, "sounds")),
+        BackendKind::OpenAiImageEdits => Err(unfit_dataset("random", name, "images")),
+        BackendKind::VllmRerank if !lists => Err(Refusal::other(
+            "--backend vllm-rerank needs a query and documents: set --random-batch-size to 2 or more",
+        )),
+        _ if lists && single => Err(Refusal::other(format!(
+            "--random-batch-size above 1 makes lists of prompts, and --backend {name} takes one: remove it"
+        ))),
         _ => Ok(()),
     }
 }
@@ -234,16 +270,20 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     let (dataset, kind, carrier) = (&args.dataset, args.dataset.kind, args.target.carrier());
     let name = kind.name;
     let prompts = args.load.num_prompts;
-    ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || out_of_range("--num-prompts", prompts, "1 or more"))?;
+    ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || Refusal::range("--num-prompts", prompts, "1 or more"))?;
     dataset.range_ratio()?;
     let scale = dataset.flags.time_scale();
-    ensure(scale >= 0.0 && scale.is_finite(), || out_of_range("--time-scale", float_repr(scale), "0 or more"))?;
+    ensure(scale >= 0.0 && scale.is_finite(), || Refusal::range("--time-scale", float_repr(scale), "0 or more"))?;
     if let Some(kwargs) = &dataset.flags.chat_template_kwargs {
-        ensure(kwargs.as_dict().is_some(), || Refusal::TemplateVariables { text: dumps(kwargs) })?;
+        ensure(kwargs.as_dict().is_some(), || {
+            let text = dumps(kwargs);
+            let example = "'{\"enable_thinking\": false}'";
+            Refusal::other(format!("--chat-template-kwargs {text}: must be a JSON object, such as {example}"))
+        })?;
     }
     let limits =
         dataset.flags.mm_limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
-    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.flags.mm_limits) })?;
+    ensure(limits.is_some(), || bad_mm_limits(&dumps(&dataset.flags.mm_limits)))?;
     if args.own.workload.is_some() {
         return Ok(());
     }
@@ -251,19 +291,37 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     match &dataset.path {
         None if dataset.flags.dataset_command.is_some() => {}
         Some(path) => {
-            ensure(!kind.is_made_up(), || Refusal::PathUnused { name: name.to_owned(), path: path.clone() })?;
+            ensure(!kind.is_made_up(), || {
+                Refusal::other(format!(
+                    "cannot use the {name} dataset with --dataset-path {path}, since it reads no file: remove it, or pass the \
+                     --dataset-name of the file"
+                ))
+            })?;
         }
-        None => ensure(kind.is_made_up(), || Refusal::PathMissing { name: name.to_owned() })?,
+        None => ensure(kind.is_made_up(), || Refusal::Other {
+            text: format!("--dataset-name {name} needs --dataset-path with its file, directory or Hub id"),
+            hint: suggest::source(name),
+        })?,
     }
     let untimed = args.load.self_timed.is_some() && !dataset.has_times();
-    ensure(!untimed, || Refusal::SelfTimed { name: name.to_owned() })?;
+    ensure(!untimed, || {
+        Refusal::other(format!("--self-timed/--no-self-timed is only for {}, not for {name}: remove it", timed_names()))
+    })?;
     check_shared_prefix(&dataset.flags)?;
     check_cached_share(args)?;
     if let Some(need) = kind.needs.filter(|need| !carrier.carries(*need)) {
-        return Err(unmet(need, name.to_owned(), carrier.name));
+        return Err(unmet(need, name, carrier.name));
     }
     let skipped = args.target.skip_tokenizer_init && !kind.works_without_tokenizer;
-    ensure(!skipped, || Refusal::NeedsTokenizer { name: name.to_owned() })
+    ensure(!skipped, || {
+        Refusal::other(format!("--dataset-name {name} needs a tokenizer: remove --skip-tokenizer-init"))
+    })
+}
+
+/// The datasets whose rows can have times.
+fn timed_names() -> String {
+    let timed = SERVE_NAMES.iter().filter(|name| dataset(name).is_some_and(|kind| kind.times != Times::None));
+    format!("--dataset-name {}", timed.copied().collect::<Vec<_>>().join(", "))
 }
 
 /// A command or a map describes the rows of `custom`.
@@ -285,10 +343,8 @@ impl DatasetFlags {
         let other = "--dataset-name custom";
         ensure(!self.has_own_rows() || dataset == "custom", || Refusal::Alone { flag, other })?;
         ensure(command.is_none() || !has_path, || Refusal::Together { flag, other: "--dataset-path" })?;
-        ensure(command.is_none_or(|line| !line.trim().is_empty()), || out_of_range(flag, "''", "a command"))?;
-        let (limit, alone) = ("--dataset-command-timeout", self.dataset_command_timeout.is_given && command.is_none());
-        ensure(!alone, || Refusal::Alone { flag: limit, other: "--dataset-command" })?;
-        FieldMap::parse(&self.map).map(drop).map_err(|error| Refusal::Map { problem: error.to_string() })
+        ensure(command.is_none_or(|line| !line.trim().is_empty()), || Refusal::range(flag, "''", "a command"))?;
+        FieldMap::parse(&self.map).map(drop).map_err(|error| Refusal::other(error.to_string()))
     }
 }
 
@@ -310,42 +366,46 @@ fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
     let random = kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
     let outputs = flags.input_len_dist.is_none() && args.stages.lengths().all(|(_, texts)| texts[0].is_none());
     if outputs && kind.name != "random" && args.own.workload.is_none() {
-        ensure(!kind.fixed_output, || Refusal::OutputLengths { flag, name: kind.name })?;
+        let name = kind.name;
+        ensure(!kind.fixed_output, || {
+            Refusal::other(format!(
+                "{flag} does not apply to --dataset-name {name}, whose output lengths are fixed: remove one of them"
+            ))
+        })?;
     } else {
         ensure(random, || Refusal::Alone { flag, other: "--dataset-name random" })?;
     }
     ensure(!args.own.strict_parity, || Refusal::Together { flag, other: "--strict-parity" })?;
     args.length_plan().map(drop).map_err(|error| {
         let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-        Refusal::Lengths { flag, problem: format!("{error}{cause}") }
+        Refusal::other(format!("{flag}: {error}{cause}"))
     })
 }
 
-fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
-    match need {
-        Need::TokenIds => Refusal::TraceBackend { name, backend },
-        Need::Chat | Need::Tools => Refusal::ChatOnly { name, backend },
-        Need::Media | Need::EmbeddedMedia => Refusal::MediaBackend { name, backend },
-    }
+fn unmet(need: Need, name: &str, backend: &str) -> Refusal {
+    Refusal::other(match need {
+        Need::TokenIds => {
+            format!("--dataset-name {name} sends token ids, which --backend {backend} cannot: use vllm or openai")
+        }
+        Need::Chat | Need::Tools => format!(
+            "--dataset-name {name} holds chat messages, which --backend {backend} does not send: use openai-chat, \
+             openai-responses or anthropic-messages"
+        ),
+        Need::Media | Need::EmbeddedMedia => format!(
+            "multi-modal content of --dataset-name {name} is not supported on --backend {backend}: use openai-chat or \
+             openai-audio"
+        ),
+    })
 }
 
-/// A target cache hit rate requires both of its flags, and prompts that are not tokenized again.
+/// Prompts that are sent as token ids are not tokenized again, as a target cache hit rate requires.
 fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
     let flags = &args.dataset.flags;
     let ids = flags.prompt_token_ids;
-    let fraction = ("--random-cache-hit-fraction", flags.random_cache_hit_fraction);
-    let ratio = ("--random-cache-ratio", flags.random_cache_ratio);
-    for ((flag, share), (other, there)) in [(fraction, ratio), (ratio, fraction)] {
-        let Some(share) = share else { continue };
-        ensure((0.0..=1.0).contains(&share), || out_of_range(flag, float_repr(share), "0 to 1"))?;
-        ensure(there.is_some(), || Refusal::Alone { flag, other })?;
-        ensure(ids, || Refusal::Alone { flag, other: "--prompt-token-ids" })?;
-    }
     let random = args.dataset.kind.name == "random" && args.dataset.flags.random_batch_size <= 1;
     ensure(!ids || random, || Refusal::Alone { flag: "--prompt-token-ids", other: "--dataset-name random" })?;
     let carrier = args.target.carrier();
-    let (name, backend) = ("random".to_owned(), carrier.name);
-    ensure(!ids || carrier.carries(Need::TokenIds), || Refusal::TraceBackend { name, backend })
+    ensure(!ids || carrier.carries(Need::TokenIds), || unmet(Need::TokenIds, "random", carrier.name))
 }
 
 fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), Refusal> {
@@ -354,47 +414,16 @@ fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), Refusal> {
     ensure(zipf || alpha.is_none(), || Refusal::Alone { flag, other })?;
     ensure(!zipf || alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
     let alpha = alpha.unwrap_or(1.0);
-    ensure(alpha > 0.0 && alpha.is_finite(), || out_of_range(flag, float_repr(alpha), "a number above 0"))
-}
-
-/// Checks request limits and cancellation.
-fn check_requests(load: &LoadArgs) -> Result<(), Refusal> {
-    let limit = load.prefill_concurrency.unwrap_or(1);
-    let requests = load.max_concurrency.unwrap_or(i64::MAX);
-    ensure(limit <= requests, || out_of_range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
-    let (flag, other) = ("--request-cancellation-delay", "--request-cancellation-rate");
-    let alone = load.request_cancellation_delay.is_given && load.request_cancellation_rate <= 0.0;
-    ensure(!alone, || Refusal::Alone { flag, other })
+    ensure(alpha > 0.0 && alpha.is_finite(), || Refusal::range(flag, float_repr(alpha), "a number above 0"))
 }
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     let own = &args.own;
-    ensure(!(own.ca_file.is_some() && args.target.insecure), || Refusal::Together {
-        flag: "--ca-file",
-        other: "--insecure",
-    })?;
-    ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;
-    ensure(own.sim || own.sim_args.is_none(), || Refusal::Alone { flag: "--sim-args", other: "--sim" })?;
-    if let Some(other) = args.values.given_of(["--base-url", "--host", "--port"]).next().filter(|_| own.sim) {
-        return Err(Refusal::Together { flag: "--sim", other });
-    }
-    check_requests(&args.load)?;
+    let limit = args.load.prefill_concurrency.unwrap_or(1);
+    let requests = args.load.max_concurrency.unwrap_or(usize::MAX);
+    ensure(limit <= requests, || Refusal::range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
     let blank = own.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
-    ensure(!blank, || out_of_range("--on-row-command", "''", "a command"))?;
-    ensure(own.cache_salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
-    let waits = args.load.profile_batch_threshold.is_some();
-    for (flag, other, alone) in [
-        ("--profile-batch-threshold", "--profile", waits && !args.load.profile),
-        ("--profile-duration", "--profile-batch-threshold", args.load.profile_duration.is_given && !waits),
-    ] {
-        ensure(!alone, || Refusal::Alone { flag, other })?;
-    }
-    args.stops.check(&args.load)?;
-    let logs = [("--log", own.log.is_some()), ("--no-log", own.no_log), ("--resume", own.resume.is_some())];
-    let given: Vec<&'static str> = logs.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
-    if let [flag, other, ..] = given[..] {
-        return Err(Refusal::Together { flag, other });
-    }
-    let both = own.workload.is_some() && own.save_workload.is_some();
-    ensure(!both, || Refusal::Together { flag: "--workload", other: "--save-workload" })
+    ensure(!blank, || Refusal::range("--on-row-command", "''", "a command"))?;
+    ensure(own.cache_salt.as_deref() != Some(""), || Refusal::range("--cache-salt", "''", "a text, or random"))?;
+    args.stops.check(&args.load)
 }

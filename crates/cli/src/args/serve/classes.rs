@@ -1,47 +1,18 @@
 //! `--class`: several classes of traffic in one run, each with request and dataset flags of its own.
 
-use tacho_args::flag::{Flag, Group};
-use tacho_args::grammar::{Parsed, Values};
+use tacho_args::Values;
+use tacho_args::flag::Flag;
+use tacho_args::grammar::Parsed;
 use tacho_args::near::nearest;
 use tacho_args::repr::quoted;
 use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_core::secret::{REDACTED, looks_secret};
 use tacho_run::experiment::split;
 
-use super::groups::{
-    ASR, BFCL, BLAZEDIT, CACHE, CONTENT, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SAMPLING, SHARED, SHAREGPT,
-    SONNET, SPEC_BENCH, SPEED_BENCH,
-};
 use super::stages::{FLAG, StageArg};
 use super::{ServeArgs, TABLE};
 use crate::args::error::Refusal;
-
-/// Help sections whose flags a class can set.
-static SECTIONS: [&Group; 17] = [
-    &DATASET,
-    &RANDOM,
-    &MULTIMODAL,
-    &CACHE,
-    &PREFIX,
-    &SHARED,
-    &SONNET,
-    &SHAREGPT,
-    &CUSTOM,
-    &HF,
-    &ASR,
-    &BLAZEDIT,
-    &BFCL,
-    &SPEC_BENCH,
-    &SPEED_BENCH,
-    &CONTENT,
-    &SAMPLING,
-];
-/// Further flags that a class or a stage can set.
-const OTHERS: [&str; 3] = ["--model", "--lora-modules", "--lora-weights"];
-/// Further flags that only a class can set.
-const OF_CLASSES: [&str; 2] = ["--goodput", "--header"];
-/// Flags of those sections that concern the whole run.
-const OF_THE_RUN: [&str; 6] =
-    ["--workload", "--save-workload", "--cache-salt", "--reset-prefix-cache", "--request-id-prefix", "--logprobs"];
+use crate::args::shared::tags::{PER_CLASS, PER_STAGE, WHOLE_RUN};
 
 /// Options that only a stage has.
 const OF_STAGES: [&str; 3] = ["burstiness", "input_len", "output_len"];
@@ -58,7 +29,7 @@ pub(crate) struct ClassArgs {
 pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
     let mut classes: Vec<ClassArgs> = Vec::new();
     for text in &args.own.class {
-        let refused = |problem: String| Refusal::Class { text: text.clone(), problem };
+        let refused = |problem: String| Refusal::other(format!("--class {}: {problem}", quoted(class_name(text))));
         let given = Given::read(text).map_err(refused)?;
         if classes.iter().any(|class| class.name == given.name) {
             return Err(refused(format!("the name {} is given twice", given.name)));
@@ -66,12 +37,14 @@ pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         let class = with(args, "--class", &given.words).map_err(refused)?;
         classes.push(ClassArgs { name: given.name, weight: given.weight, args: class });
     }
-    if let Some(other) =
-        args.values.given_of(["--sessions", "--workload", "--strict-parity"]).next().filter(|_| !classes.is_empty())
-    {
-        return Err(Refusal::Together { flag: "--class", other });
-    }
     Ok(classes)
+}
+
+/// The name of a class: the rest of its text may hold headers and keys.
+fn class_name(text: &str) -> &str {
+    let end = |c: char| !(c.is_alphanumeric() || "-_".contains(c));
+    let name = text.split(end).next().unwrap_or_default();
+    if looks_secret(name) { REDACTED } else { name }
 }
 
 /// The stages of the run as classes, if one of them has dataset flags of its own.
@@ -84,7 +57,7 @@ pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
     }
     let class = |(stage, requests): (&StageArg, usize)| {
         let name = stage.stage.name.clone();
-        let refused = |problem: String| Refusal::Stages { problem: format!("stage {name:?}: {problem}") };
+        let refused = |problem: String| Refusal::other(format!("--stages: stage {name:?}: {problem}"));
         check_names(FLAG, &stage.flags, &OF_STAGES).map_err(refused)?;
         let mut words = words_of(&stage.flags);
         for (flag, text) in ["--input-len-dist", "--output-len-dist"].iter().zip(&stage.lengths) {
@@ -156,22 +129,17 @@ fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
         Parsed::Values(values) => values,
         Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
     };
-    values.check().map_err(|error| error.to_string())?;
-    let mut given = values.iter().map(|(flag, _)| flag).filter(|flag| values.is_given(flag.names[0]));
-    match given.find(|flag| !is_allowed(outer, flag)) {
+    values.check_ranges().map_err(|error| error.to_string())?;
+    let foreign = values.given().find(|flag| !is_allowed(outer, flag));
+    match foreign {
         Some(flag) => Err(format!("{} applies to the whole run: write it outside of {outer}", flag.names[0])),
-        None => {
-            drop(given);
-            Ok(values)
-        }
+        None => Ok(values),
     }
 }
 
 /// Whether a class or a stage can set a flag.
 fn is_allowed(outer: &str, flag: &Flag) -> bool {
-    let named = |list: &[&str]| flag.names.iter().any(|name| list.contains(name));
-    let listed = named(&OTHERS) || outer == "--class" && named(&OF_CLASSES);
-    listed || SECTIONS.iter().any(|section| std::ptr::eq(*section, flag.group)) && !named(&OF_THE_RUN)
+    !flag.has(WHOLE_RUN) && flag.has(if outer == "--class" { PER_CLASS | PER_STAGE } else { PER_STAGE })
 }
 
 /// Rejects keys that are neither in `own` nor the whole name of a flag, with the nearest that can be set.

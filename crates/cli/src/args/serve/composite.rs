@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use tacho_args::declare::*;
+use tacho_args::repr::quoted;
 use tacho_client::{Task, host_and_port};
 use tacho_core::json::python_float;
 use tacho_core::json::{Value, float_repr, parse};
-use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
+use tacho_core::secret::redact_header_text;
 use tacho_decide::threshold::Threshold;
+use tacho_metrics::GoodputLimits;
 use tacho_text::TokenizerMode;
 
 use super::replicas::split_urls;
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::check::thresholds;
-use crate::args::error::Refusal;
-
-/// The latencies of goodput SLOs, by vLLM's names.
-const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
+use crate::args::error::{Refusal, bad_percentile};
 
 impl ServeArgs {
     /// The weights of `--lora-weights`, one for each adapter; empty if they are equal.
@@ -29,7 +29,10 @@ impl ServeArgs {
         };
         weights
             .filter(|weights| weights.len() == count)
-            .ok_or_else(|| Refusal::LoraWeights { text: text.clone(), count })
+            .ok_or_else(|| Refusal::other(format!(
+                "--lora-weights {}: write a number above 0 for each of the {count} adapters, such as 8,3,1, or zipf:1.1",
+                quoted(text)
+            )))
     }
 
     /// The API path: the given one, or the backend's default. vLLM has the same default for all backends.
@@ -76,14 +79,12 @@ impl ServeArgs {
         self.dataset.has_times() && self.load.self_timed.unwrap_or(self.dataset.is_trace())
     }
 
-    /// The URL of benchmark requests.
     pub(crate) fn api_url(&self) -> String {
         self.base_url() + &self.endpoint()
     }
 }
 
 impl ServeArgs {
-    /// The conditions of `--fail-if`.
     pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, Refusal> {
         thresholds(&self.own.fail_if)
     }
@@ -108,7 +109,13 @@ impl ServeArgs {
             names.iter().filter(is).count()
         };
         match self.thresholds()?.into_iter().find(|one| one.group.as_ref().is_some_and(|path| matches(path) != 1)) {
-            Some(Threshold { text, .. }) => Err(Refusal::NoGroup { text, names }),
+            Some(Threshold { text, .. }) => {
+                let known = match names.is_empty() {
+                    true => "the run has none".to_owned(),
+                    false => format!("use one of {}", names.join(", ")),
+                };
+                Err(Refusal::other(format!("--fail-if {}: no such class or stage; {known}", quoted(&text))))
+            }
             None => Ok(()),
         }
     }
@@ -134,35 +141,12 @@ impl TargetArgs {
     fn authority(&self) -> String {
         host_and_port(&self.host, self.port)
     }
-
-    pub(crate) fn headers(&self) -> Result<Vec<(String, String)>, Refusal> {
-        pairs("--header", self.header.as_deref())
-    }
 }
 
 impl ReportArgs {
-    /// Metadata to store. Redacts values whose name looks like a secret.
-    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Refusal> {
-        let mut facts = pairs("--metadata", self.metadata.as_deref())?;
-        for (_, value) in facts.iter_mut().filter(|(name, _)| is_secret_name(name)) {
-            *value = REDACTED.to_owned();
-        }
-        Ok(facts)
-    }
-
-    /// The percentiles to report, in the given order.
-    pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
-        percentiles(&self.metric_percentiles)
-    }
-
     /// Thresholds in ms at which gaps change colour in the timeline, in the given order.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
         gap_thresholds(&self.timeline_itl_thresholds.value)
-    }
-
-    /// The SLOs by name, in ms. A name given twice keeps its position and takes the last value.
-    pub(crate) fn objectives(&self) -> Result<Vec<(&'static str, f64)>, Refusal> {
-        objectives(self.goodput.as_deref().unwrap_or_default())
     }
 }
 
@@ -171,49 +155,52 @@ pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), Refusal> {
     let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
     match numbers.as_deref() {
         Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
-        _ => Err(Refusal::Thresholds { text: text.to_owned() }),
+        _ => Err(Refusal::other(format!(
+            "--timeline-itl-thresholds {}: use two numbers of milliseconds, such as 25,50",
+            quoted(text)
+        ))),
     }
 }
 
-/// Parses comma-separated percentiles.
-pub(crate) fn percentiles(list: &str) -> Result<Vec<f64>, Refusal> {
+pub(crate) fn percentile_list(list: &str) -> Result<Vec<f64>, Refusal> {
     let percentile = |item: &str| {
         let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
-        number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
+        number.ok_or_else(|| bad_percentile(item))
     };
     list.split(',').map(percentile).collect()
 }
 
-/// Parses SLOs such as `ttft:200`.
-pub(crate) fn objectives(items: &[String]) -> Result<Vec<(&'static str, f64)>, Refusal> {
-    let mut objectives: Vec<(&'static str, f64)> = Vec::new();
-    for item in items {
-        let (name, limit) = objective(item)?;
-        match objectives.iter_mut().find(|(known, _)| *known == name) {
-            Some(known) => known.1 = limit,
-            None => objectives.push((name, limit)),
-        }
+/// The SLOs of `--goodput`, such as `ttft:200`; the last one of a name counts.
+pub(crate) fn goodput(setting: Setting<'_>) -> Result<Option<GoodputLimits>, Refusal> {
+    let Some(items) = Option::<Vec<String>>::from_flag(setting) else { return Ok(None) };
+    let mut limits = GoodputLimits::default();
+    for item in &items {
+        let wrong = |problem: &str| Refusal::other(format!("--goodput {}: {problem}", quoted(item)));
+        let form = || wrong("write NAME:MILLISECONDS, such as ttft:200");
+        let (name, limit) = item.split_once(':').ok_or_else(form)?;
+        let ms = python_float(limit).ok_or_else(form)?;
+        let known = match name {
+            "ttft" => &mut limits.ttft_ms,
+            "tpot" => &mut limits.tpot_ms,
+            "e2el" => &mut limits.e2el_ms,
+            _ => return Err(wrong(&format!("no SLO on {}: use ttft, tpot or e2el", quoted(name)))),
+        };
+        *known = Some(ms).filter(|ms| *ms >= 0.0).ok_or_else(|| wrong("an SLO is 0 ms or more")).map(Some)?;
     }
-    Ok(objectives)
-}
-
-fn objective(item: &str) -> Result<(&'static str, f64), Refusal> {
-    let form = || Refusal::GoodputForm { item: item.to_owned() };
-    let (name, limit) = item.split_once(':').ok_or_else(form)?;
-    let limit = python_float(limit).ok_or_else(form)?;
-    let known = OBJECTIVES.into_iter().find(|&known| known == name);
-    let known = known.ok_or_else(|| Refusal::GoodputName { item: item.to_owned(), name: name.to_owned() })?;
-    if limit >= 0.0 { Ok((known, limit)) } else { Err(Refusal::GoodputValue { item: item.to_owned() }) }
+    Ok(Some(limits))
 }
 
 /// Splits items at the first `=` and trims both sides.
-fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, String)>, Refusal> {
-    let pair = |item: &String| match item.split_once('=') {
+pub(crate) fn pairs(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refusal> {
+    let flag = setting.flag;
+    let pair = |item: String| match item.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        None if flag == "--header" => Err(Refusal::PairForm { flag, item: redact_header_text(item) }),
-        None => Err(Refusal::PairForm { flag, item: item.clone() }),
+        None => {
+            let shown = if flag == "--header" { redact_header_text(&item) } else { item };
+            Err(Refusal::other(format!("{flag} {}: write KEY=VALUE", quoted(&shown))))
+        }
     };
-    items.unwrap_or_default().iter().map(pair).collect()
+    Vec::<String>::from_flag(setting).into_iter().map(pair).collect()
 }
 
 /// Relative range of lengths.
@@ -226,19 +213,23 @@ pub(crate) struct RangeRatio {
 }
 
 impl DatasetArgs {
-    /// The input length in effect.
     pub(crate) fn input_len(&self) -> i64 {
         self.flags.input_len.unwrap_or(self.flags.random_input_len.value)
     }
 
-    /// The output length in effect.
     pub(crate) fn output_len(&self) -> i64 {
         self.flags.output_len.unwrap_or(self.flags.random_output_len.value)
     }
 
     pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
         let text = &self.flags.random_range_ratio;
-        let refusal = |problem: String| Refusal::RangeRatio { text: text.clone(), problem };
+        let refusal = |problem: String| {
+            Refusal::other(format!(
+                "--random-range-ratio {}: {problem}; use a number from 0 up to but not including 1, or both: \
+                 '{{\"input\": 0.3, \"output\": 0.5}}'",
+                quoted(text)
+            ))
+        };
         let unread =
             || refusal("it is neither a number nor an object of 'input' and 'output' with a number each".into());
         let tacho_workload::RangeRatio { input, output } =

@@ -2,30 +2,26 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use tacho_args::flag::{Kind, Preset, vllm};
-use tacho_args::flags;
+use tacho_args::declare::*;
 use tacho_core::json::{Dict, Value};
 
 use super::groups::{CONTENT, SAMPLING};
-
-use Kind::{Float, Int, Json, Str, Switch};
-use Preset::{Made, Off, Unset};
+use crate::args::shared::tags::{SAVED, WHOLE_RUN};
 
 flags! {
-    /// Flags for request parameters.
     ContentArgs {
         DECODING [
             use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &CONTENT,
                 "Not supported: no request can ask for beam search. vLLM's command accepts the flag and ignores it.");
-            logprobs: Option<i64> = vllm(&["--logprobs"], Int, "N", Unset, &CONTENT, "Log probabilities per token to request. Completions only.");
+            logprobs: Option<i64> = vllm(&["--logprobs"], Int, "N", Unset, &CONTENT, "Log probabilities per token to request. Completions only.").tagged(WHOLE_RUN | SAVED);
         ]
         EOS [
             ignore_eos: bool = vllm(&["--ignore-eos"], Switch, "", Off, &CONTENT,
-                "Ask the server to generate to full length. Always on for random prompts with OpenAI-compatible backends.");
+                "Ask the server to generate to full length. Always on for random prompts with OpenAI-compatible backends.").tagged(SAVED);
         ]
         SAMPLING_ROWS [
             request_id_prefix: String = vllm(&["--request-id-prefix"], Str, "TEXT", Made(request_id_prefix, "bench-XXXXXXXX-"), &CONTENT,
-                "Prefix of each x-request-id header; a number follows. XXXXXXXX are random hex digits.");
+                "Prefix of each x-request-id header; a number follows. XXXXXXXX are random hex digits.").tagged(WHOLE_RUN);
             top_p: Option<f64> = vllm(&["--top-p"], Float, "P", Unset, &SAMPLING, "Nucleus sampling: cumulative probability to keep.").finite();
             top_k: Option<i64> = vllm(&["--top-k"], Int, "K", Unset, &SAMPLING, "Sample from the K most likely tokens.");
             min_p: Option<f64> = vllm(&["--min-p"], Float, "P", Unset, &SAMPLING, "Minimum probability, relative to the most likely token.").finite();
@@ -41,7 +37,7 @@ flags! {
             extra_body: Option<Value> = vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
                 "Fields to add to every request; they override all others. null removes one of tacho's own, such as ignore_eos, which \
                  strict servers refuse. Also one by one: --extra-body.min_tokens 8, and lists as --extra-body.stop+ a,b; these \
-                 replace a plain --extra-body.");
+                 replace a plain --extra-body.").tagged(SAVED);
         ]
     }
 }

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Kind, Preset, own, switch, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
 use tacho_workload::{
-    Carrier, DatasetKind, LengthPlan, Need, RequestLengths, SERVE_NAMES, StreamOrder, Times, dataset,
+    Bucket, Buckets, Carrier, DatasetKind, LengthPlan, Need, RequestLengths, SERVE_NAMES, StreamOrder, Times, dataset,
 };
 
 use super::groups::{
@@ -17,14 +14,22 @@ use super::groups::{
     SPEED_BENCH, TIMED_TRACE,
 };
 use super::{ServeArgs, TargetArgs};
-use crate::args::shared::media::BUCKETS;
+use crate::args::shared::tags::{SETS_LOAD, UNUSED_BY_WORKLOAD};
 
-use Kind::{Choice, Float, Int, Json, Names, Repeated, Seconds, Str, Switch};
-use Preset::{Made, Off, Unset};
-
-/// Files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
+
+/// A Python dict of media sizes.
+pub(crate) const BUCKETS: Kind = Custom(Reader { name: "_parse_mm_bucket_config", read: buckets });
+
+/// Parses media sizes to an object; each key is the tuple in Python's notation.
+fn buckets(text: &str) -> Option<Value> {
+    let buckets = Buckets::parse(text).ok()?;
+    let entry = |(bucket, share): &(Bucket, f64)| {
+        (format!("({}, {}, {})", bucket.height, bucket.width, bucket.frames), Value::Float(*share))
+    };
+    Some(Value::Dict(buckets.entries().iter().map(entry).collect()))
+}
 
 fn mm_limits() -> Value {
     let limits = [("image".to_owned(), Value::Int(255)), ("video".to_owned(), Value::Int(1))];
@@ -41,13 +46,13 @@ flags! {
     DatasetFlags {
         SOURCES [
             dataset_name: String = vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
-                "Dataset of the prompts; see tacho help datasets.");
+                "Dataset of the prompts; see tacho help datasets.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
             no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &DATASET,
                 "Shuffle all rows of a Hub dataset at once. Without it they are shuffled through a buffer, in the order of the \
                  `datasets` library's streaming.");
             dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET,
                 "File or directory of the dataset, or its Hub id for hf. An error with the random datasets and prefix_repetition, \
-                 which read no file.");
+                 which read no file.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
             no_oversample: bool = vllm(&["--no-oversample"], Switch, "", Off, &DATASET,
                 "Send fewer requests if the dataset has too few rows. Without it, requests are repeated.");
             skip_chat_template: bool = vllm(&["--skip-chat-template"], Switch, "", Off, &DATASET,
@@ -82,9 +87,9 @@ flags! {
             asr_max_audio_len_sec: f64 = vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit.");
             asr_min_audio_len_sec: f64 = vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &ASR, "Shortest audio.");
             random_input_len: Given<i64> = vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
-                "Prompt length in tokens, without the prefix; see --random-range-ratio.");
+                "Prompt length in tokens, without the prefix; see --random-range-ratio.").tagged(UNUSED_BY_WORKLOAD);
             random_output_len: Given<i64> = vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM,
-                "Output length in tokens. ignore_eos is sent, so servers that support it generate exactly this many.");
+                "Output length in tokens. ignore_eos is sent, so servers that support it generate exactly this many.").tagged(UNUSED_BY_WORKLOAD);
             random_range_ratio: String = vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
                 "Variation of the lengths, from 0 to below 1. They are uniform from LEN*(1-RATIO) to LEN*(1+RATIO); \
                  '{\"input\": 0.3, \"output\": 0.5}' sets prompt and output separately.");
@@ -138,8 +143,8 @@ flags! {
         CACHED [
             prompt_token_ids: bool = switch(&["--prompt-token-ids"], &CACHE, "Send the prompts of random as token ids.");
             random_cache_hit_fraction: Option<f64> = own(&["--random-cache-hit-fraction"], Float, "FRACTION", Unset, &CACHE,
-                "Fraction of the random prompts that share a prefix. Needs --prompt-token-ids and --random-cache-ratio.");
-            random_cache_ratio: Option<f64> = own(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.");
+                "Fraction of the random prompts that share a prefix. Needs --prompt-token-ids and --random-cache-ratio.").between(0.0, 1.0).needs(&["--random-cache-ratio", "--prompt-token-ids"]);
+            random_cache_ratio: Option<f64> = own(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.").between(0.0, 1.0).needs(&["--random-cache-hit-fraction", "--prompt-token-ids"]);
         ]
         FURTHER [
             input_len_dist: Option<String> = own(&["--input-len-dist"], Str, "DIST", Unset, &RANDOM,
@@ -150,9 +155,9 @@ flags! {
                  --ignore-eos for exact ones.");
             dataset_command: Option<String> = own(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
                 "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
-                 TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.");
+                 TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.").tagged(SETS_LOAD);
             dataset_command_timeout: Given<Duration> = own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &CUSTOM,
-                "Maximum seconds between two lines of --dataset-command.").positive();
+                "Maximum seconds between two lines of --dataset-command.").positive().needs(&["--dataset-command"]);
             map: Vec<String> = own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
                 "Columns of a JSONL, CSV or Parquet file or of --dataset-command: --map prompt=question output_len=meta.len. Fields are \
                  those of --dataset-command; labels.NAME and overrides.NAME set one member.");
@@ -222,7 +227,6 @@ impl DatasetFlags {
     }
 }
 
-/// The dataset of `tacho serve`.
 #[derive(Debug, Clone)]
 pub(crate) struct DatasetArgs {
     pub(crate) kind: &'static DatasetKind,

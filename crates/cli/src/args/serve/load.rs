@@ -2,49 +2,43 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Kind, MOST_SECONDS, Preset, own, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_loadgen::RampUpStrategy;
 
 use super::groups::{LOAD, MODEL, WARMUP};
 use super::{OwnArgs, ServeArgs, sessions};
-
-use Kind::{Choice, Float, Int, Seconds, Switch, TriState};
-use Preset::{Off, Unset};
+use crate::args::shared::tags::{NEEDS_SERVER, SAVED_DEFAULT, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD};
 
 flags! {
-    /// Flags for the number and schedule of requests.
     LoadArgs {
         COUNT [
             seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
                 "Seed of prompts, arrival times and adapter choice. The same seed makes the same requests at the same times as \
-                 vLLM's command.").between(0.0, 4_294_967_295.0);
+                 vLLM's command.").between(0.0, 4_294_967_295.0).tagged(SAVED_DEFAULT);
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
-                "Number of requests to send. Warm-up and probe requests are not counted.");
+                "Number of requests to send. Warm-up and probe requests are not counted.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
         ]
         CONCURRENCY [
-            max_concurrency: Option<i64> = vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
+            max_concurrency: Option<usize> = vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
                 "Maximum requests in flight. Requests above the limit wait in order; the wait is reported separately, not as part of \
-                 their latency.").at_least(1);
+                 their latency.").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
         ]
         RATE [
             request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
                 "Mean arrival rate in requests per second (open loop). Arrival times are fixed before the run and do not wait for \
-                 responses; inf sends everything at once.").positive();
+                 responses; inf sends everything at once.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
             burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
                 "Shape of the gamma distribution of interarrival times. 1 is a Poisson process, below 1 is burstier, above 1 more \
-                 even, inf a constant interval.").positive();
+                 even, inf a constant interval.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
             probe_request_rate: f64 = vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &WARMUP,
-                "Rate of tiny extra requests that measure responsiveness. 0 sends none; they are reported separately.").between(0.0, 1e6);
+                "Rate of tiny extra requests that measure responsiveness. 0 sends none; they are reported separately.").between(0.0, 1e6).tagged(NEEDS_SERVER);
         ]
         WARMUPS [
             num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &WARMUP,
-                "Warm-up requests before the measurement. They repeat the first prompt.");
+                "Warm-up requests before the measurement. They repeat the first prompt.").tagged(NEEDS_SERVER);
             profile: bool = vllm(&["--profile"], Switch, "", Off, &WARMUP,
                 "Run the server's profiler during the run. Start the server with profiling enabled. The simulator's speed is \
-                 --sim-profile.");
+                 --sim-profile.").tagged(NEEDS_SERVER);
         ]
         TIMES [
             /// `None` means the dataset's default.
@@ -54,7 +48,7 @@ flags! {
         ]
         RAMP [
             ramp_up_strategy: Option<RampUpStrategy> = vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
-                "Increase the request rate over the run. Needs --ramp-up-start-rps and --ramp-up-end-rps, not --request-rate.") => ramp_up_strategy;
+                "Increase the request rate over the run. Needs --ramp-up-start-rps and --ramp-up-end-rps, not --request-rate.").tagged(SETS_LOAD | SHAPES_LOAD | UNUSED_BY_WORKLOAD) => ramp_up_strategy;
             ramp_up_start_rps: Option<i64> = vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the start of a ramp, 1 or more.")
                 .between(0.0, u32::MAX as f64);
             ramp_up_end_rps: Option<i64> = vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the end of a ramp.").between(0.0, u32::MAX as f64);
@@ -62,51 +56,31 @@ flags! {
                 "Seconds to wait until the server answers a test request. 0 sends none.").between(-MOST_SECONDS, MOST_SECONDS);
         ]
         LONGEST [
-            max_model_len: Option<i64> = own(&["--max-model-len"], Int, "TOKENS", Unset, &MODEL,
+            max_model_len: Option<u64> = own(&["--max-model-len"], Int, "TOKENS", Unset, &MODEL,
                 "Maximum tokens of prompt, history and output. Longer requests and turns are skipped.").at_least(1);
         ]
         PROFILER [
             profile_batch_threshold: Option<i64> = own(&["--profile-batch-threshold"], Int, "N", Unset, &WARMUP,
-                "Start the profiler of --profile when the server runs this many requests, by its /metrics.").at_least(1);
+                "Start the profiler of --profile when the server runs this many requests, by its /metrics.").at_least(1).needs(&["--profile"]);
             profile_duration: Given<Duration> = own(&["--profile-duration"], Seconds, "SEC", Preset::Float(5.0), &WARMUP,
-                "Duration of such a profile. The end of the run ends it too.").positive();
+                "Duration of such a profile. The end of the run ends it too.").positive().needs(&["--profile-batch-threshold"]);
         ]
         LIMITS [
-            prefill_concurrency: Option<i64> = own(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
-                "Maximum requests in prefill (sent, no first token yet).").at_least(1);
+            prefill_concurrency: Option<usize> = own(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
+                "Maximum requests in prefill (sent, no first token yet).").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
             request_cancellation_rate: f64 = own(&["--request-cancellation-rate"], Float, "PERCENT", Preset::Float(0.0), &sessions::USERS,
-                "Percentage of requests to cancel. Cancelled requests are counted separately, not as failures.").between(0.0, 100.0);
+                "Percentage of requests to cancel. Cancelled requests are counted separately, not as failures.").between(0.0, 100.0).tagged(SHAPES_LOAD);
             request_cancellation_delay: Given<Duration> = own(&["--request-cancellation-delay"], Seconds, "SEC", Preset::Float(0.0), &sessions::USERS,
-                "Seconds after which such a request is cancelled.");
+                "Seconds after which such a request is cancelled.").needs(&["--request-cancellation-rate"]);
         ]
     }
 }
-
-/// Flags that set a load or a workload.
-const SETTING_A_LOAD: [&str; 16] = [
-    "--num-prompts",
-    "--request-rate",
-    "--burstiness",
-    "--max-concurrency",
-    "--prefill-concurrency",
-    "--ramp-up-strategy",
-    "--stages",
-    "--duration",
-    "--dataset-name",
-    "--dataset-path",
-    "--dataset-command",
-    "--workload",
-    "--sessions",
-    "--multi-turn",
-    "--sweep-max-concurrency",
-    "--sweep-request-rate",
-];
 
 impl OwnArgs {
     /// Whether the run uses the simulator and no flag sets its load. The simulator shares the client's cores, and vLLM's
     /// default, a burst of 1,000 requests, would measure that contention.
     fn has_moderate_load(&self, values: &Values) -> bool {
-        self.sim && !self.strict_parity && values.given_of(SETTING_A_LOAD).next().is_none()
+        self.sim && !self.strict_parity && values.first_tagged(SETS_LOAD).is_none()
     }
 }
 

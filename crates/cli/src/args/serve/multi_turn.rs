@@ -1,13 +1,10 @@
 //! Flags of `tacho serve` for conversations generated from a dataset, with the names of vLLM's Rust client.
 
-use tacho_args::flag::{Group, Kind, MOST_SECONDS, Preset, group, own, switch};
-use tacho_args::flags;
+use tacho_args::declare::*;
 
 use super::ServeArgs;
 use crate::args::error::Refusal;
-
-use Kind::{Float, Int};
-use Preset::Unset;
+use crate::args::shared::tags::SETS_LOAD;
 
 pub(super) static MULTI_TURN: Group = group(
     "multi-turn options",
@@ -19,13 +16,13 @@ flags! {
     TurnFlags {
         FLAGS [
             multi_turn: bool = switch(&["--multi-turn"], &MULTI_TURN,
-                "Run conversations, with the server's responses as history. --num-prompts is the number of conversations.");
+                "Run conversations, with the server's responses as history. --num-prompts is the number of conversations.").tagged(SETS_LOAD);
             multi_turn_num_turns: i64 = own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns per conversation.");
             multi_turn_min_turns: i64 = own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
                 "Minimum turns; their number is then random. 0 is --multi-turn-num-turns.");
             multi_turn_max_turns: i64 = own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
                 "Maximum turns. 0 is --multi-turn-num-turns, and no limit for sharegpt.");
-            multi_turn_concurrency: Option<i64> = own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
+            multi_turn_concurrency: Option<usize> = own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
                 "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1);
             multi_turn_delay_ms: f64 = own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
                 .between(0.0, MOST_SECONDS * 1e3);
@@ -48,11 +45,10 @@ pub(crate) struct MultiTurnFlags {
     pub(crate) turns: (i64, i64),
     /// Whether the maximum was given explicitly.
     pub(crate) capped: bool,
-    pub(crate) concurrency: Option<i64>,
+    pub(crate) concurrency: Option<usize>,
     pub(crate) delay_ms: f64,
     pub(crate) later_len: i64,
     pub(crate) shared: (f64, f64),
-    pub(crate) max_model_len: Option<i64>,
     /// Questions per conversation after a shared system prompt.
     shared_turns: i64,
     dataset: String,
@@ -78,7 +74,6 @@ impl ServeArgs {
             delay_ms: flags.multi_turn_delay_ms,
             later_len: flags.per_turn_input_len,
             shared: (flags.multi_turn_prefix_global_ratio, flags.multi_turn_prefix_conversation_ratio),
-            max_model_len: self.load.max_model_len,
             shared_turns: dataset.gsp_num_turns,
             dataset: dataset.dataset_name.clone(),
             clash: v.given_of(clashes).next(),
@@ -92,13 +87,12 @@ impl MultiTurnFlags {
         self.dataset == SHARED_PREFIX
     }
 
-    /// Whether conversations come from a ShareGPT file.
     pub(crate) fn is_sharegpt(&self) -> bool {
         self.dataset == "sharegpt"
     }
 
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        let refused = |flag, value: String, allowed| Err(Refusal::range(flag, value, allowed));
+        let refused = |flag, value: String, allowed: &str| Err(Refusal::range(flag, value, allowed));
         if let Some(other) = self.clash {
             let flag = if self.is_shared_prefix() { "--gsp-num-turns" } else { "--multi-turn" };
             return Err(Refusal::Together { flag, other });

@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_url;
 
 use super::ServeArgs;
-use crate::args::shared::media::BUCKETS;
+use super::dataset::BUCKETS;
 
 impl ServeArgs {
     /// Every flag by its underscore name, given or default: vLLM's in its order, then tacho's. Without secrets.

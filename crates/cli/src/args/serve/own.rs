@@ -2,61 +2,55 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Kind, Preset, own, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
+use tacho_args::declare::*;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::groups::{
     CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
 };
-
-use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LOAD, WHOLE_RUN};
 
 flags! {
-    /// Flags that only tacho has.
     OwnArgs {
         SIMULATOR [
             sim: bool = switch(&["--sim"], &SERVER,
                 "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 100 requests at 10 \
-                 per second to the profile h100-8b.");
+                 per second to the profile h100-8b.").excludes(&["--base-url", "--host", "--port"]);
             sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &SERVER,
-                "Speed of the simulator: a name of tacho help simulator, or a file of tacho fit. Needs --sim.");
+                "Speed of the simulator: a name of tacho help simulator, or a file of tacho fit. Needs --sim.").needs(&["--sim"]);
             sim_args: Option<String> = own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER,
-                "Further flags of tacho sim, as one text, such as '--max-model-len 50000'. Needs --sim.");
+                "Further flags of tacho sim, as one text, such as '--max-model-len 50000'. Needs --sim.").tagged(NEEDS_SERVER).needs(&["--sim"]);
         ]
         WORKLOAD [
-            strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.");
+            strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.").tagged(SAVED);
             dry_run: bool = switch(&["--dry-run"], &MEASURE,
-                "Generate and show the workload, but send nothing. The server is only asked for a missing --model.");
-            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests, how they are sent, and their send times, for --workload. Secrets are left out.");
+                "Generate and show the workload, but send nothing. The server is only asked for a missing --model.").tagged(NEEDS_SERVER | ONE_RUN);
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests, how they are sent, and their send times, for --workload. Secrets are left out.").tagged(NEEDS_SERVER | ONE_RUN | WHOLE_RUN);
             class: Vec<String> = own(&["--class"], Repeated, "CLASS", Unset, &MIX,
                 "A class of traffic: NAME=WEIGHT: FLAGS, such as 'chat=3: --random-input-len 512 --goodput ttft:300'. Can be \
                  repeated; classes are drawn by weight. FLAGS are those of datasets, sampling, --extra-body, --model, \
-                 --lora-modules and --goodput. In --config, a list of objects.");
+                 --lora-modules and --goodput. In --config, a list of objects.").excludes(&["--sessions", "--workload", "--strict-parity"]);
             lora_weights: Option<String> = own(&["--lora-weights"], Str, "WEIGHTS", Unset, &MIX,
-                "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.");
+                "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.").tagged(PER_STAGE).needs(&["--lora-modules"]);
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,
                 "Send the requests of a --save-workload file, byte for byte and at the saved times. A flag that would change them is \
-                 refused; dataset and rate flags have no effect.");
+                 refused; dataset and rate flags have no effect.").tagged(SETS_LOAD | WHOLE_RUN).excludes(&["--save-workload"]);
         ]
         SERVER_CACHE [
             cache_salt: Option<String> = own(&["--cache-salt"], Str, "TEXT", Unset, &CACHE,
-                "Salt of the server's prefix cache, to exclude hits on earlier runs. `random` draws a new one.");
-            reset_prefix_cache: bool = switch(&["--reset-prefix-cache"], &CACHE, "Alias of --reset-caches, its name in vLLM's Rust client.");
+                "Salt of the server's prefix cache, to exclude hits on earlier runs. `random` draws a new one.").tagged(WHOLE_RUN | SAVED);
+            reset_prefix_cache: bool = switch(&["--reset-prefix-cache"], &CACHE, "Alias of --reset-caches, its name in vLLM's Rust client.").tagged(NEEDS_SERVER | WHOLE_RUN);
         ]
         CLIENT [
-            workers: Option<i64> = own(&["--workers"], Int, "N", Unset, &MEASURE,
+            workers: Option<usize> = own(&["--workers"], Int, "N", Unset, &MEASURE,
                 "Maximum client threads (default: by load and machine). One per 256 slots of a limit that sessions or prefills \
-                 share.").between(1.0, MAX_WORKERS as f64);
+                 share.").between(1.0, MAX_WORKERS as f64).tagged(NEEDS_SERVER);
             timestamps: TimestampSource = own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
                 "Source of receive timestamps. kernel: when bytes reached the socket, if the system supports it; user: when tacho \
-                 read them.") => timestamp_source;
+                 read them.").tagged(NEEDS_SERVER) => timestamp_source;
             no_request_id: bool = switch(&["--no-request-id"], &CONTENT,
-                "Send no x-request-id header. Some servers accept UUIDs only: --header x-request-id=UUID sends that one.");
+                "Send no x-request-id header. Some servers accept UUIDs only: --header x-request-id=UUID sends that one.").tagged(SAVED);
             http2: bool = switch(&["--http2"], &CONNECTION,
                 "Use HTTP/2: with https:// servers that offer it, with http:// servers always. A connection carries one request at a \
                  time, as with HTTP/1.1.");
@@ -68,16 +62,16 @@ flags! {
                 "Exit with 3 if this holds for the result: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
                  failed>1%. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECKS, "Exit with 0 if a --fail-if is inconclusive and none holds.");
-            require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client verdict is not ok.");
+            require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client verdict is not ok.").tagged(NEEDS_SERVER);
             first_token_timeout: Option<Duration> = own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,
                 "Seconds to the first token of a streamed response. Without it only --timeout applies.").positive();
-            retries: i64 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
+            retries: u32 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
                 "Retries of a failed request. The report counts them, and latencies include all attempts; permanent errors (most HTTP \
                  4xx) are not retried. A pause that the server asks for (Retry-After) is kept, up to a minute.").between(0.0, 1000.0);
-            ca_file: Option<String> = own(&["--ca-file"], Str, "FILE", Unset, &CONNECTION, "CA certificates in PEM form to trust instead of the system's.");
+            ca_file: Option<String> = own(&["--ca-file"], Str, "FILE", Unset, &CONNECTION, "CA certificates in PEM form to trust instead of the system's.").excludes(&["--insecure"]);
             reset_caches: bool = switch(&["--reset-caches"], &WARMUP,
                 "Empty the server's prefix and multimodal caches after the warm-up. vLLM needs VLLM_SERVER_DEV_MODE=1; \
-                 --backend sglang uses /flush_cache. A refusal ends the run.");
+                 --backend sglang uses /flush_cache. A refusal ends the run.").tagged(NEEDS_SERVER);
         ]
         COSTS [
             gpu_hour_price: Option<f64> = own(&["--gpu-hour-price"], Float, "PRICE", Unset, &COST,
@@ -92,13 +86,13 @@ flags! {
         LOGGING [
             log: Option<String> = own(&["--log"], Str, "DIR", Unset, &LOG,
                 "Directory of the request log, written within a second and readable after any failure. Default: next to the result with \
-                 --save-result, and in --result-dir for runs longer than a minute.");
-            no_log: bool = switch(&["--no-log"], &LOG, "Write no request log.");
+                 --save-result, and in --result-dir for runs longer than a minute.").tagged(NEEDS_SERVER | ONE_RUN).excludes(&["--no-log", "--resume"]);
+            no_log: bool = switch(&["--no-log"], &LOG, "Write no request log.").excludes(&["--resume"]);
             resume: Option<String> = own(&["--resume"], Str, "DIR", Unset, &LOG,
-                "Resume the run of this log: completed requests are not sent again. Its flags need not be repeated.");
+                "Resume the run of this log: completed requests are not sent again. Its flags need not be repeated.").tagged(NEEDS_SERVER | ONE_RUN);
             on_row_command: Option<String> = own(&["--on-row-command"], Str, "CMD", Unset, &LOG,
                 "Command that gets every finished request as a JSON line on its standard input, with the columns of --save-requests. The \
-                 run never waits for it; rows that it reads too late are dropped and counted.");
+                 run never waits for it; rows that it reads too late are dropped and counted.").tagged(NEEDS_SERVER);
             quiet: bool = switch(&["--quiet"], &REPORT, "Print only the report.");
         ]
     }

@@ -2,19 +2,16 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, Kind, Preset, group, own};
-use tacho_args::grammar::Setting;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 
 use super::stops::filling;
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::{ArgError, Refusal};
-
-use Kind::{Int, OneOrMore, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, SETS_LOAD};
 
 pub(super) static POINTS: Group =
-    group("load series options", "tacho options", "Several loads in one command, as in vLLM's Rust client.");
+    group("load series options", "tacho options", "Several loads in one command, as in vLLM's Rust client.")
+        .tagged(NEEDS_SERVER);
 
 const CONCURRENCY: &str = "--sweep-max-concurrency";
 const RATE: &str = "--sweep-request-rate";
@@ -22,26 +19,25 @@ const FACTOR: &str = "--sweep-num-prompts-factor";
 const PERCENTILES: &str = "--sweep-summary-percentiles";
 
 flags! {
-    /// Flags for a series of loads.
     PointFlags? {
         FLAGS [
             concurrency: Vec<Load> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
                 "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
-                 and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.") => concurrencies;
-            rate: Vec<Load> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.") => rates;
+                 and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.").tagged(SETS_LOAD | ONE_RUN).excludes(&[RATE, "--max-concurrency", "--ramp-up-strategy", "--resume", "--rank", "--ranks"]) => concurrencies;
+            rate: Vec<Load> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.").tagged(SETS_LOAD | ONE_RUN).excludes(&["--request-rate", "--ramp-up-strategy", "--resume", "--rank", "--ranks"]) => rates;
             factor: Option<i64> = own(&[FACTOR], Int, "N", Unset, &POINTS,
-                "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6);
+                "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6).needs(&[CONCURRENCY]);
             percentiles: Vec<f64> = own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
-                "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.") => percentiles;
+                "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.").needs(&["--sweep-max-concurrency or --sweep-request-rate"]) => percentiles;
             compare: Option<Vec<PathBuf>> = own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
-                "Compare two results, A and B, without a run. tacho compare does more.");
+                "Compare two results, A and B, without a run. tacho compare does more.").tagged(ONE_RUN);
         ]
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Load {
-    Concurrency(i64),
+    Concurrency(usize),
     Rate(f64),
 }
 
@@ -76,52 +72,25 @@ pub(crate) struct PointArgs {
     factor: Option<i64>,
     /// The flag that requests a series.
     pub(crate) flag: Option<&'static str>,
-    /// Two results to compare.
     pub(crate) compare: Option<Vec<PathBuf>>,
-    both: bool,
 }
 
 impl PointArgs {
     pub(super) fn read(values: &Values) -> Result<Self, ArgError> {
         let PointFlags { concurrency, rate, factor, percentiles, compare } = PointFlags::parse(values)?;
-        let both = !concurrency.is_empty() && !rate.is_empty();
         let flag = values.given_of([CONCURRENCY, RATE]).next();
-        Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare, both })
+        Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare })
     }
 
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
             return Err(Refusal::range("--compare", format!("{} files", files.len()), "two results, A and B"));
         }
-        if self.both {
-            return Err(Refusal::Together { flag: CONCURRENCY, other: RATE });
+        match self.flag.filter(|_| args.repeats.runs > 1) {
+            Some(flag) => Err(Refusal::Together { flag, other: "--num-runs" }),
+            None => Ok(()),
         }
-        if self.factor.is_some() && self.flag != Some(CONCURRENCY) {
-            return Err(Refusal::Alone { flag: FACTOR, other: CONCURRENCY });
-        }
-        let Some(flag) = self.flag else {
-            let other = "--sweep-max-concurrency or --sweep-request-rate";
-            return if !self.percentiles.is_empty() {
-                Err(Refusal::Alone { flag: PERCENTILES, other })
-            } else {
-                Ok(())
-            };
-        };
-        let other = other(args, flag);
-        other.map_or(Ok(()), |other| Err(Refusal::Together { flag, other }))
     }
-}
-
-/// The first given flag that conflicts with a series of loads.
-fn other(args: &ServeArgs, flag: &'static str) -> Option<&'static str> {
-    let ServeArgs { own, repeats, ranks, .. } = args;
-    let given = |name: &'static str| args.values.is_given(name).then_some(name);
-    let fixed = if flag == RATE { given("--request-rate") } else { given("--max-concurrency") };
-    fixed
-        .or_else(|| args.load.ramp_up_strategy.is_some().then_some("--ramp-up-strategy"))
-        .or_else(|| (repeats.runs > 1).then_some("--num-runs"))
-        .or_else(|| own.resume.as_ref().map(|_| "--resume"))
-        .or_else(|| ranks.rank.or(ranks.ranks).map(|_| "--rank or --ranks"))
 }
 
 fn concurrencies(setting: Setting<'_>) -> Result<Vec<Load>, Refusal> {
@@ -156,7 +125,7 @@ impl ServeArgs {
             Load::Concurrency(limit) => {
                 own.load.max_concurrency = Some(limit);
                 own.load.num_prompts =
-                    self.points.factor.map_or(own.load.num_prompts, |factor| factor.saturating_mul(limit));
+                    self.points.factor.map_or(own.load.num_prompts, |factor| factor.saturating_mul(limit as i64));
             }
             Load::Rate(rate) => {
                 let num_prompts = LoadArgs::from(&self.values).num_prompts;

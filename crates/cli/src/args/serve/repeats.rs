@@ -1,36 +1,29 @@
 //! Flags for repeated runs and the steady-state window, named as in vLLM's Rust client.
 
-use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
-use tacho_args::flags;
+use tacho_args::declare::*;
 use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
 use crate::args::error::Refusal;
-
-use Kind::{Float, Int, Seconds};
-use Preset::Unset;
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, WINDOW};
 
 pub(super) static REPEATS: Group =
     group("repetition options", "tacho options", "Repeated runs, and the full-concurrency window.");
 
-/// The flags of the window.
-pub(crate) const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
-
 flags! {
-    /// Repetitions and the steady-state window.
     RepeatArgs {
         FLAGS [
             runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
                 "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
-                 NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0);
+                 NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0).tagged(NEEDS_SERVER | ONE_RUN);
             vary_seed: bool = switch(&["--vary-seed"], &REPEATS,
-                "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before.");
+                "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before.").tagged(NEEDS_SERVER).needs(&["--num-runs"]);
             steady_state_threshold: f64 = own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
                 "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
-                 --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0);
+                 --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0).tagged(WINDOW);
             steady_state_min_window: Option<f64> = own(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
-                "Warn if that window is shorter (default: a tenth of the run, and 10 seconds).");
-            no_steady_state: bool = switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window.");
+                "Warn if that window is shorter (default: a tenth of the run, and 10 seconds).").tagged(WINDOW);
+            no_steady_state: bool = switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window.").excludes(&["--steady-state-threshold", "--steady-state-min-window"]);
         ]
     }
 }
@@ -44,10 +37,7 @@ impl RepeatArgs {
 
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
-        if let Some(flag) = args.values.given_of(WINDOW).next() {
-            if self.no_steady_state {
-                return Err(Refusal::Together { flag, other: "--no-steady-state" });
-            }
+        if let Some(flag) = args.values.first_tagged(WINDOW) {
             if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {
                 return Err(Refusal::Alone { flag, other: "--max-concurrency" });
             }
@@ -56,14 +46,8 @@ impl RepeatArgs {
                 return Err(Refusal::Together { flag, other: "--request-rate" });
             }
         }
-        if self.runs < 2 {
-            return if self.vary_seed {
-                Err(Refusal::Alone { flag: "--vary-seed", other: "--num-runs" })
-            } else {
-                Ok(())
-            };
-        }
         match (&own.resume, ranks.rank.or(ranks.ranks)) {
+            _ if self.runs < 2 => Ok(()),
             (Some(_), _) => Err(Refusal::Together { flag: "--num-runs", other: "--resume" }),
             (_, Some(_)) => Err(Refusal::Together { flag: "--num-runs", other: "--rank or --ranks" }),
             _ => Ok(()),

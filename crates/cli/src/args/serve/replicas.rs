@@ -2,26 +2,23 @@
 
 use std::collections::HashSet;
 
-use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
+use tacho_args::declare::*;
 use tacho_client::{Balance, Headers, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFTER};
 use tacho_core::secret::{is_secret_name, redact_url};
 
 use super::ServeArgs;
+use super::check::bad_header;
 use crate::args::error::Refusal;
-
-use Kind::{Choice, Int, Repeated, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{NEEDS_SERVER, SAVED};
 
 pub(super) static REPLICAS: Group =
-    group("replica options", "tacho options", "Several servers in one run, and headers of routers.");
+    group("replica options", "tacho options", "Several servers in one run, and headers of routers.")
+        .tagged(NEEDS_SERVER);
 
 /// Schemes that begin an address in a list.
 const SCHEMES: [&str; 4] = ["http://", "https://", "http+unix://", "@"];
 
 flags! {
-    /// Flags for several servers.
     ReplicaArgs {
         FLAGS [
             balance: Balance = own(&["--balance"], Choice(&["round-robin", "least-in-flight", "session", "prefix", "random"]), "POLICY",
@@ -42,7 +39,7 @@ flags! {
                 "Response header to keep with each request, such as the replica that a router chose. Its values are groups of the report \
                  if there are at most 100. Can be repeated.");
             session_header: Option<String> = own(&["--session-header"], Str, "NAME", Unset, &REPLICAS,
-                "Request header with the session id, for routers (default: X-Session-ID).");
+                "Request header with the session id, for routers (default: X-Session-ID).").tagged(SAVED);
         ]
     }
 }
@@ -87,7 +84,7 @@ pub(super) fn expanded(text: &str) -> Result<String, Refusal> {
             urls.push(item.to_owned());
             continue;
         };
-        let refused = |problem: String| Refusal::UrlFile { path: path.to_owned(), problem };
+        let refused = |problem: String| Refusal::other(format!("--base-url @{path}: {problem}"));
         let lines = tacho_core::files::read_settings_text(path).map_err(|error| refused(error.to_string()))?;
         let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let before = urls.len();
@@ -100,7 +97,6 @@ pub(super) fn expanded(text: &str) -> Result<String, Refusal> {
 }
 
 impl ServeArgs {
-    /// The distribution of requests.
     pub(crate) fn balance(&self) -> Balance {
         let bytes = usize::try_from(self.replicas.balance_prefix_len).unwrap_or(usize::MAX);
         if self.replicas.balance == Balance::Prefix(0) { Balance::Prefix(bytes) } else { self.replicas.balance }
@@ -115,10 +111,12 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     }
     let mut seen = HashSet::new();
     if let Some(twice) = urls.iter().find(|url| !seen.insert(*url)) {
-        return Err(Refusal::ReplicaTwice { url: redact_url(twice) });
+        let url = redact_url(twice);
+        return Err(Refusal::other(format!("--base-url names {url} twice: a replica is given once")));
     }
     if urls.len() > MAX_REPLICAS {
-        return Err(Refusal::Replicas { count: urls.len(), most: MAX_REPLICAS });
+        let count = urls.len();
+        return Err(Refusal::other(format!("--base-url names {count} servers: use at most {MAX_REPLICAS}")));
     }
     let from_file = args.values.get("--base-url").as_str().is_some_and(|text| text.starts_with('@'));
     let several = urls.len() > 1 || own.resolve_all || from_file;
@@ -133,10 +131,12 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Refusal> {
         let mut headers = Headers::default();
         headers.set(name, "");
         if headers.check().is_err() {
-            return Err(Refusal::Header { flag, name: name.clone() });
+            return Err(bad_header(flag, name));
         }
         if flag == "--response-header" && is_secret_name(name) {
-            return Err(Refusal::SecretHeader { name: name.clone() });
+            return Err(Refusal::other(format!(
+                "{flag} {name}: its values may be secrets, which tacho does not store: remove it"
+            )));
         }
     }
     Ok(())

@@ -2,19 +2,17 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Kind, Preset, own, switch, vllm};
-use tacho_args::flags;
-use tacho_args::typed::Given;
-use tacho_report::console::Shown;
+use tacho_args::declare::*;
+use tacho_core::secret::{REDACTED, is_secret_name};
+use tacho_metrics::GoodputLimits;
 
+use super::composite::{goodput, pairs, percentile_list};
 use super::groups::{FILES, LOG, REPORT};
-use crate::args::shared::output::{Destination, Outputs};
-
-use Kind::{AnyNumber, OneOrMore, Str, Switch};
-use Preset::{Off, Unset};
+use crate::args::error::Refusal;
+use crate::args::shared::tags::{ONE_RUN, PER_CLASS};
 
 flags! {
-    ReportArgs {
+    ReportArgs? {
         LABEL [
             label: Option<String> = vllm(&["--label"], Str, "NAME", Unset, &FILES,
                 "Label of the result, and prefix of its file name. Without it the name starts with the backend.");
@@ -27,8 +25,8 @@ flags! {
             save_detailed: bool = vllm(&["--save-detailed"], Switch, "", Off, &FILES,
                 "Include per-request values in the result, for comparisons. Needs --save-result or --append-result.");
             append_result: bool = vllm(&["--append-result"], Switch, "", Off, &FILES, "Append the result to the file, one JSON document per line.");
-            metadata: Option<Vec<String>> = vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &FILES,
-                "Facts to store in the result, such as version=0.6.0. Values are stored as text.");
+            metadata: Vec<(String, String)> = vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &FILES,
+                "Facts to store in the result, such as version=0.6.0. Values are stored as text.") => metadata;
             result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &FILES, "Directory of the result files; created if missing.");
             result_filename: Option<String> = vllm(&["--result-filename"], Str, "FILE", Unset, &FILES,
                 "Name of the result file (default: backend, rate, model and time).");
@@ -38,11 +36,11 @@ flags! {
                 "Latencies to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue; of generated speech \
                  audio_ttfp, audio_rtf, audio_duration, audio_underrun. Separated by commas; default ttft,tpot,itl, or e2el for \
                  responses that are not streamed, and all of speech.");
-            metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
-                "Percentiles to report, from 0 to 100, such as 50,90,99.");
-            goodput: Option<Vec<String>> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
+            metric_percentiles: Vec<f64> = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
+                "Percentiles to report, from 0 to 100, such as 50,90,99.") => percentiles;
+            goodput: Option<GoodputLimits> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
                 "SLOs per request, in milliseconds, on ttft (of speech: the first audio), tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
-                 that meet all of them.");
+                 that meet all of them.").tagged(PER_CLASS) => goodput;
         ]
         PLOTS [
             plot_timeline: bool = vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
@@ -57,19 +55,20 @@ flags! {
 
 flags! {
     /// Files next to the result, and console output.
-    OutputFlags {
+    #[derive(Default)]
+    Outputs {
         PAGE [
             page: Option<PathBuf> = own(&["--report"], Str, "FILE", Unset, &LOG,
-                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.");
+                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.").tagged(ONE_RUN);
             card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG,
                 "Write a share card of the result, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats the \
-                 run. The name ends in .png or .svg.");
+                 run. The name ends in .png or .svg.").tagged(ONE_RUN);
         ]
         FILES_ROWS [
-            save_requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &FILES,
-                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.");
-            summary_json: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &FILES,
-                "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.");
+            requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &FILES,
+                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.").tagged(ONE_RUN);
+            summary: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &FILES,
+                "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.").tagged(ONE_RUN);
         ]
         CONSOLE [
             verbose: bool = switch(&["--verbose"], &REPORT, "Print every metric and confidence interval below the report.");
@@ -78,14 +77,31 @@ flags! {
     }
 }
 
-impl From<OutputFlags> for Outputs {
-    fn from(flags: OutputFlags) -> Self {
-        Outputs {
-            requests: flags.save_requests,
-            page: flags.page,
-            card: flags.card,
-            summary: flags.summary_json,
-            shown: Shown { verbose: flags.verbose, no_charts: flags.no_charts },
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// `-`: standard output, which then has no other output.
+    Stdout,
+    File(PathBuf),
+}
+
+impl FromWord for Destination {
+    fn from_word(word: &str) -> Self {
+        match word {
+            "-" => Destination::Stdout,
+            file => Destination::File(file.into()),
         }
     }
+}
+
+/// Metadata to store. Redacts values whose name looks like a secret.
+fn metadata(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refusal> {
+    let mut facts = pairs(setting)?;
+    for (_, value) in facts.iter_mut().filter(|(name, _)| is_secret_name(name)) {
+        *value = REDACTED.to_owned();
+    }
+    Ok(facts)
+}
+
+fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+    percentile_list(&String::from_flag(setting))
 }

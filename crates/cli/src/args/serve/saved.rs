@@ -12,59 +12,7 @@ use tacho_workload::read_settings;
 
 use super::{ServeArgs, TABLE};
 use crate::args::error::Refusal;
-
-/// Flags that determine requests or their times: a saved workload has one value of each.
-const FIXED: [&str; 24] = [
-    "--backend",
-    "--endpoint",
-    "--model",
-    "--served-model-name",
-    "--lora-modules",
-    "--ignore-eos",
-    "--logprobs",
-    "--top-p",
-    "--top-k",
-    "--min-p",
-    "--temperature",
-    "--frequency-penalty",
-    "--presence-penalty",
-    "--repetition-penalty",
-    "--extra-body",
-    "--no-request-id",
-    "--strict-parity",
-    "--cache-salt",
-    "--session-header",
-    "--audio-speed",
-    "--server-history",
-    "--tool-latency",
-    "--warmup-sessions",
-    "--duration",
-];
-
-/// Flags that a saved workload sets unless they are given: limits, and how responses are read.
-const DEFAULTS: [&str; 9] = [
-    "--seed",
-    "--max-concurrency",
-    "--prefill-concurrency",
-    "--sessions-concurrency",
-    "--session-ramp-up",
-    "--on-session-failure",
-    "--sessions-output-len",
-    "--pcm-sample-rate",
-    "--pcm-channels",
-];
-
-/// Flags without effect on a saved workload.
-pub(super) const WITHOUT_EFFECT: [&str; 8] = [
-    "--dataset-name",
-    "--dataset-path",
-    "--num-prompts",
-    "--request-rate",
-    "--burstiness",
-    "--ramp-up-strategy",
-    "--random-input-len",
-    "--random-output-len",
-];
+use crate::args::shared::tags::{SAVED, SAVED_DEFAULT};
 
 type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
 
@@ -87,10 +35,10 @@ pub(crate) struct Decided<'a> {
 
 impl ServeArgs {
     /// The settings to save with the requests, without secrets.
-    pub(crate) fn settings(&self, decided: &Decided<'_>) -> Result<Dict, Refusal> {
+    pub(crate) fn settings(&self, decided: &Decided<'_>) -> Dict {
         let mut words = Vec::new();
-        for flag in FIXED.iter().chain(&DEFAULTS) {
-            match *flag {
+        for flag in flags(SAVED | SAVED_DEFAULT) {
+            match flag {
                 "--backend" => {
                     let alias = if self.target.backend.is_given { flag } else { "--endpoint-type" };
                     let name = self.values.get(alias).as_str().unwrap_or(self.target.backend().name());
@@ -101,7 +49,7 @@ impl ServeArgs {
                     words.push(format!("{flag}={}", decided.model_name));
                 }
                 "--served-model-name" => {}
-                "--ignore-eos" => words.extend(self.ignore_eos().then(|| flag.to_string())),
+                "--ignore-eos" => words.extend(self.ignore_eos().then(|| flag.to_owned())),
                 "--cache-salt" => words.extend(decided.cache_salt.map(|salt| format!("{flag}={salt}"))),
                 "--max-concurrency" => words.extend(decided.max_concurrency.map(|most| format!("{flag}={most}"))),
                 _ => words.extend(self.values.words(flag)),
@@ -109,24 +57,28 @@ impl ServeArgs {
         }
         let mut settings = Dict::new();
         settings.set("flags", strings(redact_words(&words)));
-        settings.set("headers", shown(self.target.headers()?));
+        settings.set("headers", shown(&self.target.header));
         let mut classes = Dict::new();
-        for (class, headers) in self.class_headers()? {
-            classes.set(&class, shown(headers));
+        for (class, headers) in self.class_headers() {
+            classes.set(&class, shown(&headers));
         }
         if !classes.is_empty() {
             settings.set("class_headers", classes);
         }
-        Ok(settings)
+        settings
     }
 
-    pub(crate) fn class_headers(&self) -> Result<ClassHeaders, Refusal> {
+    pub(crate) fn class_headers(&self) -> ClassHeaders {
         if let Some(saved) = &self.saved {
-            return Ok(saved.class_headers.clone());
+            return saved.class_headers.clone();
         }
         let own = self.classes.iter().filter(|class| class.args.values.get("--header") != self.values.get("--header"));
-        own.map(|class| Ok((class.name.clone(), class.args.target.headers()?))).collect()
+        own.map(|class| (class.name.clone(), class.args.target.header.clone())).collect()
     }
+}
+
+fn flags(tags: u32) -> impl Iterator<Item = &'static str> {
+    TABLE.flags.iter().filter(move |flag| flag.has(tags)).map(|flag| flag.names[0])
 }
 
 fn strings(texts: impl IntoIterator<Item = String>) -> Vec<Value> {
@@ -134,9 +86,9 @@ fn strings(texts: impl IntoIterator<Item = String>) -> Vec<Value> {
 }
 
 /// Headers as text, without secrets.
-fn shown(headers: Vec<(String, String)>) -> Vec<Value> {
-    let value = |name: &str, value: String| if is_secret_name(name) { REDACTED.to_owned() } else { value };
-    strings(headers.into_iter().map(|(name, text)| format!("{name}={}", value(&name, text))))
+fn shown(headers: &[(String, String)]) -> Vec<Value> {
+    let value = |name, value| if is_secret_name(name) { REDACTED } else { value };
+    strings(headers.iter().map(|(name, text)| format!("{name}={}", value(name, text.as_str()))))
 }
 
 /// Restores the settings of `--workload`. `None` if the file has none: then the flags alone determine what is sent.
@@ -154,10 +106,10 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
         Ok(Parsed::Help(_)) => return Err(file.wrong("its flags ask for help".to_owned())),
         Err(error) => return Err(file.wrong(error.to_string())),
     };
-    for flag in FIXED {
+    for flag in flags(SAVED) {
         file.check_given(flag, values, &saved)?;
     }
-    for flag in FIXED.into_iter().chain(DEFAULTS).filter(|flag| saved.is_given(flag)) {
+    for flag in flags(SAVED | SAVED_DEFAULT).filter(|flag| saved.is_given(flag)) {
         if !values.is_given(flag) {
             values.put(flag, saved.get(flag).clone());
         }
@@ -231,15 +183,21 @@ impl File<'_> {
     }
 
     fn fixed(&self, flag: &'static str) -> Refusal {
-        Refusal::SavedFlag { flag, path: self.path.to_owned() }
+        let path = self.path;
+        Refusal::other(format!(
+            "{flag} would change the requests of --workload {path}, which are sent as they were saved: leave it out"
+        ))
     }
 
     fn missing(&self, flag: &'static str, what: &str) -> Refusal {
-        Refusal::SavedSecret { flag, what: what.to_owned(), path: self.path.to_owned() }
+        let path = self.path;
+        Refusal::other(format!(
+            "the requests of --workload {path} have {what} in {flag}, which files do not keep: pass {flag} again"
+        ))
     }
 
     fn wrong(&self, problem: String) -> Refusal {
-        Refusal::SavedSettings { path: self.path.to_owned(), problem }
+        Refusal::other(format!("--workload {}: {problem}", self.path))
     }
 }
 

@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
+use tacho_args::declare::*;
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
 use super::{ServeArgs, multi_turn};
 use crate::args::error::Refusal;
-
-use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{SAVED, SAVED_DEFAULT, SETS_LOAD};
 
 pub(super) static SESSIONS: Group = group(
     "session options",
@@ -26,25 +22,29 @@ pub(super) static USERS: Group = group(
     "options",
     "Start, concurrency and pace of sessions. Prefill limits and cancellations apply to any workload.",
 )
-.first(&["--sessions-concurrency", "--session-rate"]);
+.first(&["--sessions-concurrency", "--session-rate"])
+.tagged(SAVED_DEFAULT);
 
 flags! {
     /// Sessions instead of a dataset.
     SessionArgs {
         FLAGS [
             file: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
-                "Replay the sessions of this file, instead of a dataset. Any format that tacho convert trace reads.");
+                "Replay the sessions of this file, instead of a dataset. Any format that tacho convert trace reads.").tagged(SETS_LOAD).excludes(&[
+                    "--dataset-name", "--dataset-path", "--dataset-command", "--map", "--input-len-dist", "--output-len-dist",
+                    "--request-rate", "--ramp-up-strategy", "--num-prompts", "--workload", "--multi-turn", "--until",
+                ]);
             format: Option<String> = own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "Trace format (default: detected from the file).");
             options: Vec<String> = own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
                 "Option of the trace reader, as --option of tacho convert trace. Can be repeated.");
             rate: Option<f64> = own(&["--session-rate"], Float, "RATE", Unset, &USERS,
                 "Sessions started per second (default: at the file's times). inf starts all at once.").positive();
-            concurrency: Option<i64> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
+            concurrency: Option<usize> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
                 "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1);
             on_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
-                "What a failed request does to its session. Requests that are then not sent are counted.") => on_failure;
-            output_len: i64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
-                "Output length of requests that have none in the file.").at_least(1);
+                "What a failed request does to its session. Requests that are then not sent are counted.").tagged(SAVED_DEFAULT) => on_failure;
+            output_len: u64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
+                "Output length of requests that have none in the file.").at_least(1).tagged(SAVED_DEFAULT);
             idle_gap_cap: Option<f64> = own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART, "Maximum pause, and maximum time without any scheduled request.");
             window_start: Option<f64> = own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or later.");
             window_end: Option<f64> = own(&["--window-end"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or earlier.");
@@ -56,7 +56,7 @@ flags! {
             in_progress: Option<String> = own(&["--sessions-in-progress"], Choice(&["cold", "warm"]), "CACHE", Unset, &PART,
                 "Begin with sessions in progress, as in steady state: the first --sessions-concurrency or --num-users sessions \
                  start at a random turn, drawn by --seed, with the turns before it as context. warm sends each context once \
-                 before the run, for a prefix cache; cold does not.");
+                 before the run, for a prefix cache; cold does not.").excludes(&["--workload", "--warmup-sessions"]);
             branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
                 "Response that a session continues from after a request with n > 1: the first, or all, as parallel branches.");
             rounds: usize = own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
@@ -66,19 +66,19 @@ flags! {
                 "Think time before each further turn, instead of the file's: SECONDS, uniform:LOW:HIGH, exponential:MEAN, \
                  lognormal:MEDIAN:SIGMA or normal:MEAN:SD.");
             tool_latency: Option<String> = own(&["--tool-latency"], Str, "TIME", Unset, &USERS,
-                "Duration of a tool call that has no result in the file, in the forms of --think-time.");
-            users: Option<i64> = own(&["--num-users"], Int, "N", Unset, &USERS,
+                "Duration of a tool call that has no result in the file, in the forms of --think-time.").tagged(SAVED);
+            users: Option<usize> = own(&["--num-users"], Int, "N", Unset, &USERS,
                 "Concurrent users, with --user-centric-rate. Each sends its turns at a constant interval; when its session ends, the \
-                 next one takes its place.").at_least(1);
+                 next one takes its place.").at_least(1).needs(&["--user-centric-rate"]);
             user_rate: Option<f64> = own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
                 "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
-                 follows.").between(f64::MIN_POSITIVE, f64::MAX);
+                 follows.").between(f64::MIN_POSITIVE, f64::MAX).needs(&["--num-users"]).excludes(&["--session-rate", "--think-time", "--session-ramp-up"]);
             ramp_up: Duration = own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
-                "Seconds over which --sessions-concurrency or --session-rate is reached.");
-            warmup: i64 = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
-                "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0);
+                "Seconds over which --sessions-concurrency or --session-rate is reached.").tagged(SAVED_DEFAULT);
+            warmup: usize = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
+                "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0).tagged(SAVED);
             server_history: bool = switch(&["--server-history"], &SESSIONS,
-                "Keep the history on the server (previous_response_id). For --backend openai-responses.");
+                "Keep the history on the server (previous_response_id). For --backend openai-responses.").tagged(SAVED);
         ]
     }
 }
@@ -86,22 +86,6 @@ flags! {
 fn on_failure(setting: Setting<'_>) -> OnFailure {
     if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
 }
-
-/// Flags that conflict with `--sessions`.
-const CLASHES: [&str; 12] = [
-    "--dataset-name",
-    "--dataset-path",
-    "--dataset-command",
-    "--map",
-    "--input-len-dist",
-    "--output-len-dist",
-    "--request-rate",
-    "--ramp-up-strategy",
-    "--num-prompts",
-    "--workload",
-    "--multi-turn",
-    "--until",
-];
 
 impl ServeArgs {
     /// The sessions to run, and how much of each.
@@ -127,15 +111,9 @@ impl SessionArgs {
     /// Rejects invalid values. A saved workload may contain sessions, so limits are allowed with it.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let (given, multi_turn) = (|flags: &[Flag]| args.values.given_of(names(flags)).next(), args.multi_turn());
-        if let (Some(_), Some(other)) = (&self.file, args.values.given_of(CLASHES).next()) {
-            return Err(Refusal::Together { flag: "--sessions", other });
-        }
         let is_known = self.file.is_some() || multi_turn.is_some() || args.own.workload.is_some();
         if let (false, Some(flag)) = (is_known, given(&FLAGS[1..])) {
             return Err(Refusal::Alone { flag, other: "--sessions" });
-        }
-        if let (Some(_), Some(_)) = (&self.in_progress, &args.own.workload) {
-            return Err(Refusal::Together { flag: "--sessions-in-progress", other: "--workload" });
         }
         match (multi_turn, given(&multi_turn::FLAGS[1..])) {
             (None, Some(flag)) => return Err(Refusal::Alone { flag, other: "--multi-turn" }),
@@ -144,38 +122,19 @@ impl SessionArgs {
         self.check_load()
     }
 
-    /// Rejects invalid load flags and combinations.
     fn check_load(&self) -> Result<(), Refusal> {
         for (flag, text) in [("--think-time", &self.think_time), ("--tool-latency", &self.tool_latency)] {
             if let Some(text) = text.as_ref().filter(|text| ThinkTime::parse(text).is_none()) {
                 return Err(Refusal::range(flag, text, ThinkTime::FORMS));
             }
         }
-        match (self.users, self.user_rate) {
-            (None, None) => {}
-            (Some(_), Some(_)) => {
-                let flag = "--user-centric-rate";
-                let others = [
-                    ("--session-rate", self.rate.is_some()),
-                    ("--think-time", self.think_time.is_some()),
-                    ("--session-ramp-up", !self.ramp_up.is_zero()),
-                ];
-                if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
-                    return Err(Refusal::Together { flag, other });
-                }
-            }
-            (Some(_), None) => return Err(Refusal::Alone { flag: "--num-users", other: "--user-centric-rate" }),
-            (None, Some(_)) => return Err(Refusal::Alone { flag: "--user-centric-rate", other: "--num-users" }),
-        }
         if self.in_progress.is_some() {
             let flag = "--sessions-in-progress";
             if self.concurrency.is_none() && self.users.is_none() {
                 return Err(Refusal::Alone { flag, other: "--sessions-concurrency or --num-users" });
             }
-            let others =
-                [("--session-rate", self.rate.is_some_and(f64::is_finite)), ("--warmup-sessions", self.warmup > 0)];
-            if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
-                return Err(Refusal::Together { flag, other });
+            if self.rate.is_some_and(f64::is_finite) {
+                return Err(Refusal::Together { flag, other: "--session-rate" });
             }
         }
         if !self.ramp_up.is_zero() && self.concurrency.is_none() && self.rate.is_none() {

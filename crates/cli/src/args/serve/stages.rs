@@ -6,8 +6,7 @@ mod grammar;
 
 use std::time::Duration;
 
-use tacho_args::flag::{Kind, Preset, own};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_core::json::Dict;
 use tacho_loadgen::{Stage, Stages};
 
@@ -15,32 +14,11 @@ use super::groups::LOAD;
 use super::stops::StopArgs;
 use super::{ClassArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-
-use Kind::OneOrMore;
-use Preset::Unset;
+use crate::args::shared::tags::{SETS_LOAD, SHAPES_LOAD};
 
 pub(crate) const FLAG: &str = "--stages";
 /// Maximum number of requests of a run.
 const MOST_REQUESTS: usize = 10_000_000;
-
-/// Flags that set the load or the number of requests otherwise.
-const EXCLUDED: [&str; 15] = [
-    "--strict-parity",
-    "--num-prompts",
-    "--request-rate",
-    "--ramp-up-strategy",
-    "--ramp-up-start-rps",
-    "--ramp-up-end-rps",
-    "--duration",
-    "--until",
-    "--workload",
-    "--sessions",
-    "--multi-turn",
-    "--sweep-max-concurrency",
-    "--sweep-request-rate",
-    "--steady-state-threshold",
-    "--steady-state-min-window",
-];
 
 flags! {
     StageFlags {
@@ -49,7 +27,11 @@ flags! {
                 "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
                  200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
                  concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=, \
-                 and flags of its dataset, such as dataset-name=.");
+                 and flags of its dataset, such as dataset-name=.").tagged(SETS_LOAD | SHAPES_LOAD).excludes(&[
+                    "--strict-parity", "--num-prompts", "--request-rate", "--ramp-up-strategy", "--ramp-up-start-rps",
+                    "--ramp-up-end-rps", "--duration", "--until", "--workload", "--sessions", "--multi-turn",
+                    "--sweep-max-concurrency", "--sweep-request-rate", "--steady-state-threshold", "--steady-state-min-window",
+                ]);
         ]
     }
 }
@@ -73,12 +55,11 @@ pub(crate) struct StageArgs {
 }
 
 impl StageArgs {
-    /// Reads the flag and its file.
     pub(super) fn read(values: &Values, burstiness: f64) -> Result<Self, Refusal> {
         let Some(words) = StageFlags::from(values).stages else { return Ok(StageArgs::default()) };
         let list = grammar::read(&words, burstiness)?;
         let stages = Stages::new(list.iter().map(|arg| arg.stage.clone()).collect());
-        let stages = stages.map_err(|error| Refusal::Stages { problem: error.to_string() })?;
+        let stages = stages.map_err(|error| Refusal::other(format!("--stages: {error}")))?;
         Ok(StageArgs { list, stages: Some(stages), datasets: Vec::new() })
     }
 
@@ -87,7 +68,6 @@ impl StageArgs {
         self.limit().is_some()
     }
 
-    /// The largest concurrency limit.
     fn limit(&self) -> Option<usize> {
         self.stages.as_ref().and_then(Stages::max_limit)
     }
@@ -103,7 +83,7 @@ impl StageArgs {
         if let Some(stages) = &self.stages {
             match self.limit() {
                 Some(limit) => {
-                    load.max_concurrency = Some(limit as i64);
+                    load.max_concurrency = Some(limit);
                     stops.duration = Duration::try_from_secs_f64(stages.seconds()).ok();
                 }
                 None => load.num_prompts = stages.requests() as i64,
@@ -119,7 +99,6 @@ impl StageArgs {
         own.map(|(arg, requests)| (requests, &arg.lengths))
     }
 
-    /// Each stage with its number of requests.
     pub(super) fn with_requests(&self) -> impl Iterator<Item = (&StageArg, usize)> {
         let spans = self.stages.iter().flat_map(|stages| stages.spans());
         self.list.iter().zip(spans.map(|span| span.requests))
@@ -133,24 +112,22 @@ impl StageArgs {
         let Some(stages) = &self.stages else { return Ok(()) };
         let closed = self.is_closed_loop();
         let limited = closed && args.values.is_given("--max-concurrency");
-        let clash = EXCLUDED.into_iter().find(|flag| args.values.is_given(flag));
-        let clash = clash.or(limited.then_some("--max-concurrency")).or(args.self_timed().then_some("--self-timed"));
+        let clash = limited.then_some("--max-concurrency").or(args.self_timed().then_some("--self-timed"));
         if let Some(other) = clash {
             return Err(Refusal::Together { flag: FLAG, other });
         }
         if stages.requests() > MOST_REQUESTS {
-            let problem = format!("they send {} requests: use at most {MOST_REQUESTS}", stages.requests());
-            return Err(Refusal::Stages { problem });
+            let requests = stages.requests();
+            let text = format!("--stages: they send {requests} requests: use at most {MOST_REQUESTS}");
+            return Err(Refusal::other(text));
         }
         let own = self.list.iter().find(|arg| arg.lengths.iter().any(Option::is_some) || !arg.flags.is_empty());
         match own {
-            Some(arg) if closed => Err(Refusal::Stages {
-                problem: format!(
-                    "stage {:?} has its own lengths or dataset, but which requests a concurrency limit sends is not known in \
-                     advance: remove them, or use a rate",
-                    arg.stage.name
-                ),
-            }),
+            Some(arg) if closed => Err(Refusal::other(format!(
+                "--stages: stage {:?} has its own lengths or dataset, but which requests a concurrency limit sends is not known \
+                 in advance: remove them, or use a rate",
+                arg.stage.name
+            ))),
             _ => Ok(()),
         }
     }

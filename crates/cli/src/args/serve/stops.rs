@@ -2,46 +2,36 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Kind, Preset, own, switch};
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_core::json::float_repr;
 use tacho_record::metric::Known;
+use tacho_run::{FailureLimit, Precision};
 
 use super::groups::ENDING;
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-
-use Kind::{Seconds, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{SAVED, SETS_LOAD};
 
 /// Maximum number of requests prepared for a run with a duration.
 const MOST_PROMPTS: f64 = 1e7;
 
 flags! {
-    StopArgs {
+    StopArgs? {
         FLAGS [
             duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
-                "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive();
-            until: Option<String> = own(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
+                "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive().tagged(SETS_LOAD | SAVED);
+            until: Option<Precision> = own(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
                 "Stop when the metric is known this precisely: 'p99_ttft_ms:5%' is a 95% confidence interval of +/-5%. Needs \
-                 --duration as the limit; may exceed --num-prompts.");
+                 --duration as the limit; may exceed --num-prompts.").needs(&["--duration"]) => precision;
             grace: Given<Duration> = own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
                 "Seconds for requests in flight to finish after --duration or a stop rule. Later ones are not counted.");
-            stop_on_failures: Option<String> = own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
-                "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.");
+            stop_on_failures: Option<FailureLimit> = own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
+                "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.") => failure_limit;
             stop_on_overload: bool = switch(&["--stop-on-overload"], &ENDING,
                 "Stop if the server cannot sustain the request rate: the queue grows in each third of the run. Requests in flight get 2 s \
                  (or --grace) to finish, the partial result is saved; exit code 3.");
         ]
     }
-}
-
-/// Limit of failed requests: a fraction or a count.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Failures {
-    Share(f64),
-    Count(u64),
 }
 
 impl ServeArgs {
@@ -58,43 +48,39 @@ impl StopArgs {
             let allowed = "so little that at most 10000000 requests are due, or lower --request-rate";
             return Err(Refusal::range("--duration", seconds, allowed));
         }
-        if self.until.is_some() && self.duration.is_none() {
-            return Err(Refusal::Alone { flag: "--until", other: "--duration (its longest time)" });
-        }
-        self.precision()?;
-        self.failure_limit().map(drop)
+        Ok(())
     }
+}
 
-    /// The metric and precision at which the run stops, if set.
-    pub(crate) fn precision(&self) -> Result<Option<(String, f64)>, Refusal> {
-        let Some(text) = &self.until else { return Ok(None) };
-        let refused = |allowed| Refusal::range("--until", text, allowed);
-        let parts = text.rsplit_once(':').and_then(|(metric, share)| {
-            let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
-            Some((metric.trim().to_owned(), percent / 100.0))
-        });
-        let (metric, share) = parts.ok_or_else(|| refused("a number and a share, such as 'p99_ttft_ms:5%'"))?;
-        if !(share > 0.0 && share < 1.0) {
-            return Err(refused("a share of more than 0% and less than 100%"));
-        }
-        match Known::find(&metric) {
-            Some(Known::Timed(_)) => Ok(Some((metric, share))),
-            Some(Known::Row(row)) if row.unit.is_rate() => Ok(Some((metric, share))),
-            _ => Err(refused("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
-        }
+/// The metric and precision at which the run stops, if set.
+fn precision(setting: Setting<'_>) -> Result<Option<Precision>, Refusal> {
+    let Some(text) = setting.value.as_str() else { return Ok(None) };
+    let refused = |allowed| Refusal::range(setting.flag, text, allowed);
+    let parts = text.rsplit_once(':').and_then(|(metric, share)| {
+        let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
+        Some((metric.trim().to_owned(), percent / 100.0))
+    });
+    let (metric, share) = parts.ok_or_else(|| refused("a number and a share, such as 'p99_ttft_ms:5%'"))?;
+    if !(share > 0.0 && share < 1.0) {
+        return Err(refused("a share of more than 0% and less than 100%"));
     }
+    match Known::find(&metric) {
+        Some(Known::Timed(_)) => Ok(Some(Precision { metric, share })),
+        Some(Known::Row(row)) if row.unit.is_rate() => Ok(Some(Precision { metric, share })),
+        _ => Err(refused("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
+    }
+}
 
-    /// The limit of failed requests, if set.
-    pub(crate) fn failure_limit(&self) -> Result<Option<Failures>, Refusal> {
-        let Some(text) = &self.stop_on_failures else { return Ok(None) };
-        let limit = match text.trim().strip_suffix('%') {
-            Some(percent) => percent.trim().parse().ok().map(|percent: f64| Failures::Share(percent / 100.0)),
-            None => text.trim().parse().ok().map(Failures::Count),
-        };
-        let fits = |limit: &Failures| !matches!(limit, Failures::Share(share) if !(0.0..1.0).contains(share));
-        let allowed = "a share such as 20%, or a number of requests";
-        limit.filter(fits).map(Some).ok_or_else(|| Refusal::range("--stop-on-failures", text, allowed))
-    }
+/// The limit of failed requests, if set: a fraction or a count.
+fn failure_limit(setting: Setting<'_>) -> Result<Option<FailureLimit>, Refusal> {
+    let Some(text) = setting.value.as_str() else { return Ok(None) };
+    let limit = match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse().ok().map(|percent: f64| FailureLimit::Share(percent / 100.0)),
+        None => text.trim().parse().ok().map(FailureLimit::Count),
+    };
+    let fits = |limit: &FailureLimit| !matches!(limit, FailureLimit::Share(share) if !(0.0..1.0).contains(share));
+    let allowed = "a share such as 20%, or a number of requests";
+    limit.filter(fits).map(Some).ok_or_else(|| Refusal::range(setting.flag, text, allowed))
 }
 
 /// Sets the number of requests for a run with a duration. If it is not known in advance, the number is that of the
@@ -136,19 +122,13 @@ mod tests {
         assert!(due_within(60.0, f64::INFINITY, Some((1.0, 10.0))).is_some_and(|count| (235..400).contains(&count)));
     }
 
+    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, Refusal>, text: &str) -> Option<T> {
+        reader(Setting { flag: "--x", value: &text.into(), is_given: true }).ok().flatten()
+    }
+
     #[test]
     fn precision_is_of_a_number_that_has_an_interval() {
-        let of = |text: &str| {
-            let until = Some(text.to_owned());
-            let args = StopArgs {
-                duration: Some(Duration::from_secs(60)),
-                grace: Given { value: Duration::ZERO, is_given: false },
-                stop_on_failures: None,
-                stop_on_overload: false,
-                until,
-            };
-            args.precision().ok().flatten()
-        };
+        let of = |text: &str| read(precision, text).map(|found| (found.metric, found.share));
         assert_eq!(of("p99_ttft_ms:5%"), Some(("p99_ttft_ms".into(), 0.05)));
         assert_eq!(of("request_throughput: 2.5 %"), Some(("request_throughput".into(), 0.025)));
         for bad in ["p99_ttft_ms", "p99_tfft_ms:5%", "p99_ttft_ms:5", "p99_ttft_ms:0%", "completed:5%", ":5%"] {
@@ -158,19 +138,10 @@ mod tests {
 
     #[test]
     fn failures_are_a_share_or_a_number() {
-        let of = |text: &str| {
-            let args = StopArgs {
-                duration: None,
-                grace: Given { value: Duration::ZERO, is_given: false },
-                stop_on_failures: Some(text.into()),
-                stop_on_overload: false,
-                until: None,
-            };
-            args.failure_limit().ok().flatten()
-        };
-        assert_eq!(of("20%"), Some(Failures::Share(0.2)));
-        assert_eq!(of("0%"), Some(Failures::Share(0.0)));
-        assert_eq!(of("7"), Some(Failures::Count(7)));
+        let of = |text: &str| read(failure_limit, text);
+        assert_eq!(of("20%"), Some(FailureLimit::Share(0.2)));
+        assert_eq!(of("0%"), Some(FailureLimit::Share(0.0)));
+        assert_eq!(of("7"), Some(FailureLimit::Count(7)));
         for bad in ["", "%", "120%", "-1", "x", "nan%", "0.5"] {
             assert_eq!(of(bad), None, "{bad}");
         }

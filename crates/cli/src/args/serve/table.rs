@@ -4,12 +4,13 @@ use tacho_args::flag::{Flag, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
-    NEEDS_A_SERVER, content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions,
-    stages, stops, target, telemetry,
+    content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions, stages, stops, target,
+    telemetry,
 };
 use crate::args::shared::live;
 use crate::args::shared::ranks;
 use crate::args::shared::sign_in::{self, SIGN_IN};
+use crate::args::shared::tags::NEEDS_SERVER;
 
 #[rustfmt::skip]
 pub(crate) static TABLE: Table = Table {
@@ -64,7 +65,8 @@ pub(crate) static PREDICT: Table = Table {
         "--save-result",
         "--result-dir",
     ],
-    refused: NEEDS_A_SERVER,
+    refused: NEEDS_SERVER,
+    implied: &["--sim"],
     ..TABLE
 };
 

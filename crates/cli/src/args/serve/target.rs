@@ -3,19 +3,15 @@
 use std::path::Path;
 
 use tacho_args::Error;
-use tacho_args::flag::{Kind, Preset, own, vllm};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
+use tacho_args::declare::*;
 use tacho_client::BackendKind;
 use tacho_core::secret::Secret;
 use tacho_run::LoraAssignment;
 
+use super::composite::pairs;
 use super::groups::{MODEL, SERVER};
 use crate::args::shared::sign_in::SignInArgs;
-
-use Kind::{AnyNumber, Choice, ChoiceOrFile, Int, OneOrMore, Str, Switch};
-use Preset::{Off, Unset};
+use crate::args::shared::tags::{NEEDS_SERVER, PER_CLASS, PER_STAGE, SAVED};
 
 /// All backends: vLLM's in its order, then the names of its older script, then its demonstration server.
 pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
@@ -24,7 +20,6 @@ pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
 const BACKEND: Kind = ChoiceOrFile(BACKENDS, BackendKind::FILE_ENDINGS);
 
 flags! {
-    /// Flags for the server and the model.
     TargetArgs? {
         TRUST [
             trust_remote_code: bool = vllm(&["--trust-remote-code"], Switch, "", Off, &MODEL,
@@ -39,23 +34,23 @@ flags! {
                  openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
                  infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: responses that are not streamed; tgi, \
                  tensorrt-llm, deepspeed-mii, vllm-generate: servers with their own protocols; anthropic-messages: Anthropic's \
-                 /v1/messages. Or a YAML file that describes any other API, see `tacho backend init`.") => backend;
+                 /v1/messages. Or a YAML file that describes any other API, see `tacho backend init`.").tagged(SAVED) => backend;
             base_url: Option<String> = vllm(&["--base-url"], Str, "URL", Unset, &SERVER,
                 "Server address with scheme, instead of --host and --port. For https://, a path prefix, or a Unix socket: \
                  http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path. Several servers are replicas, see --balance: repeat \
-                 the flag, separate them by commas, or name a file with one per line as @FILE.").joining();
-            host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.");
-            port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0);
+                 the flag, separate them by commas, or name a file with one per line as @FILE.").joining().tagged(NEEDS_SERVER);
+            host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.").tagged(NEEDS_SERVER);
+            port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0).tagged(NEEDS_SERVER);
             /// Defaults to the backend's endpoint.
             endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER,
                 "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
-                 /v1/chat/completions, openai-embeddings /v1/embeddings.");
-            header: Option<Vec<String>> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
+                 /v1/chat/completions, openai-embeddings /v1/embeddings.").tagged(SAVED);
+            header: Vec<(String, String)> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
                 "Headers of every request. They override tacho's own; their values are not printed or stored in results. --save-workload \
-                 keeps those without a secret name.");
+                 keeps those without a secret name.").tagged(PER_CLASS) => pairs;
         ]
         NAME [
-            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &MODEL, "Model to request (default: the first one that the server lists).");
+            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &MODEL, "Model to request (default: the first one that the server lists).").tagged(PER_STAGE | SAVED);
         ]
         TOKENIZER [
             tokenizer: Option<String> = vllm(&["--tokenizer"], Str, "NAME", Unset, &MODEL,
@@ -67,9 +62,9 @@ flags! {
         ]
         ADAPTERS [
             served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &MODEL,
-                "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.");
+                "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.").tagged(SAVED);
             lora_modules: Option<Vec<String>> = vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
-                "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.");
+                "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.").tagged(PER_STAGE | SAVED);
             lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &MODEL,
                 "Assignment of adapters to requests.") => lora_assignment;
         ]

@@ -1,9 +1,6 @@
 //! Flags of `tacho serve` for telemetry.
 
-use tacho_args::flag::{Kind, Preset, own, switch};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::FromFlag;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_client::Url;
 use tacho_core::json::Value;
 use tacho_core::json::python_float;
@@ -11,9 +8,7 @@ use tacho_core::secret::redact_url;
 
 use super::groups::TELEMETRY;
 use crate::args::error::{ArgError, Refusal};
-
-use Kind::{OptionalStr, Repeated, Str};
-use Preset::Unset;
+use crate::args::shared::tags::ONE_RUN;
 
 /// Default interval between samples in seconds.
 const INTERVAL: f64 = 0.5;
@@ -31,8 +26,8 @@ flags! {
                 "Sample Prometheus endpoints too: /metrics of other replicas, or a DCGM exporter, whose GPUs replace this machine's. \
                  Each is stored under its address.") => addresses;
             otlp: Option<String> = own(&["--otlp"], Str, "URL", Unset, &TELEMETRY,
-                "Export the run's metrics to an OpenTelemetry collector (OTLP/HTTP, JSON). /v1/metrics is appended to the address.") => address;
-            spans: bool = switch(&["--otlp-spans"], &TELEMETRY, "Export a span for each request too, to /v1/traces.");
+                "Export the run's metrics to an OpenTelemetry collector (OTLP/HTTP, JSON). /v1/metrics is appended to the address.").tagged(ONE_RUN) => address;
+            spans: bool = switch(&["--otlp-spans"], &TELEMETRY, "Export a span for each request too, to /v1/traces.").needs(&["--otlp"]);
         ]
     }
 }
@@ -42,10 +37,7 @@ impl TelemetryArgs {
         let mut args = Self::parse(v)?;
         // An exporter enables sampling.
         args.interval = args.interval.or((!args.urls.is_empty()).then_some(INTERVAL));
-        match args.spans && args.otlp.is_none() {
-            true => Err(Refusal::Alone { flag: "--otlp-spans", other: "--otlp" }.into()),
-            false => Ok(args),
-        }
+        Ok(args)
     }
 }
 

@@ -317,7 +317,7 @@ pub(crate) struct EngineWords {
 impl From<&Values> for EngineWords {
     fn from(v: &Values) -> Self {
         EngineWords {
-            given: v.given(Origin::Engine).map(|flag| flag.names[0]).collect(),
+            given: v.given().filter(|flag| flag.origin == Origin::Engine).map(|flag| flag.names[0]).collect(),
             words: v.engine_words.clone(),
             unknown: v.unknown.clone(),
             duplicates: v.duplicates.clone(),

@@ -1,12 +1,11 @@
 //! Flags of the live view.
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use tacho_args::flags;
-use tacho_args::grammar::Setting;
+use tacho_args::declare::*;
 use tacho_core::json::Value;
 use tacho_core::json::python_float;
 
 use crate::args::error::Refusal;
+use crate::args::shared::tags::ONE_RUN;
 
 pub(crate) static LIVE: Group =
     group("live view options", "live options", "Terminal or browser view of a running benchmark.");
@@ -16,7 +15,8 @@ pub(crate) const SCREEN: Flag = switch(
     &LIVE,
     "Show a full-screen live view: progress, rates, percentiles, failures, server metrics. Keys: 1-4 or tab pages, m metric, w \
      window, space freezes, ? help, q ends the run gracefully. Without a terminal it prints plain lines.",
-);
+)
+.tagged(ONE_RUN);
 pub(crate) const HTTP: Flag = own(
     &["--live-http"],
     Kind::OptionalStr,
@@ -26,7 +26,8 @@ pub(crate) const HTTP: Flag = own(
     "Serve a live view for a browser on 127.0.0.1, at PORT or any free port. The address with its token is printed; \
      /metrics is OpenMetrics. From another machine: ssh -L PORT:127.0.0.1:PORT.",
 )
-.between(0.0, 65535.0);
+.between(0.0, 65535.0)
+.tagged(ONE_RUN);
 
 flags! {
     #[derive(Default)]

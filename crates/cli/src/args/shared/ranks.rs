@@ -3,25 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
-use tacho_args::flags;
+use tacho_args::declare::*;
 use tacho_fleet::{Gather, OnLost, Policy, RankOptions};
 
-use Kind::{Choice, Int, Seconds, Str};
-use Preset::Unset;
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN};
 
 pub(crate) static GROUP: Group = group(
     "rank options",
     "rank options",
     "Distributed load generation: the same command, started several times as one run.",
-);
+)
+.tagged(NEEDS_SERVER);
 
 flags! {
     RankArgs {
         FLAGS [
             rank: Option<i64> = own(&["--rank"], Int, "N", Unset, &GROUP,
                 "Rank of this process, from 0 (default: from srun, mpirun, torchrun or an indexed Kubernetes Job). All ranks run \
-                 the same command; each sends its part of the requests, and rank 0 reports on all.");
+                 the same command; each sends its part of the requests, and rank 0 reports on all.").tagged(ONE_RUN);
             ranks: Option<i64> = own(&["--ranks"], Int, "N", Unset, &GROUP,
                 "Number of ranks. 1 makes an independent run, whatever started it.");
             rendezvous: Option<String> = own(&["--rendezvous"], Str, "HOST:PORT", Unset, &GROUP,

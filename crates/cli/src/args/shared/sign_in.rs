@@ -3,59 +3,52 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_args::flag::{Group, Kind, Preset, group, own};
-use tacho_args::flags;
+use tacho_args::declare::*;
 
 use crate::args::error::Refusal;
-
-use Kind::{Seconds, Str};
-use Preset::Unset;
+use crate::args::shared::tags::NEEDS_SERVER;
 
 pub(crate) static SIGN_IN: Group = group(
     "sign-in options",
     "tacho options",
     "Tokens that expire, client certificates, OAuth 2 and AWS signatures, instead of --api-key.",
-);
+)
+.tagged(NEEDS_SERVER);
 
 flags! {
     SignInArgs {
         FLAGS [
             token_command: Option<String> = own(&["--token-command"], Str, "CMD", Unset, &SIGN_IN,
                 "Shell command that prints a bearer token: the first line, JSON with access_token and expires_in or expires_at, or \
-                 a Kubernetes ExecCredential. It runs again before the token expires, and when the server answers 401.");
+                 a Kubernetes ExecCredential. It runs again before the token expires, and when the server answers 401.").excludes(&["--oauth-token-url", "--aws-sigv4", "--api-key"]);
             token_refresh: Option<Duration> = own(&["--token-refresh"], Seconds, "SEC", Unset, &SIGN_IN,
-                "Seconds after which --token-command runs again, if its token does not state when it expires.").positive();
+                "Seconds after which --token-command runs again, if its token does not state when it expires.").positive().needs(&["--token-command"]);
             client_cert: Option<PathBuf> = own(&["--client-cert"], Str, "FILE", Unset, &SIGN_IN,
-                "Certificate of this client (PEM, with its chain), for https:// servers that ask for one. Needs --client-key.");
-            client_key: Option<PathBuf> = own(&["--client-key"], Str, "FILE", Unset, &SIGN_IN, "Private key (PEM, not encrypted) of --client-cert.");
+                "Certificate of this client (PEM, with its chain), for https:// servers that ask for one. Needs --client-key.").needs(&["--client-key"]);
+            client_key: Option<PathBuf> = own(&["--client-key"], Str, "FILE", Unset, &SIGN_IN, "Private key (PEM, not encrypted) of --client-cert.").needs(&["--client-cert"]);
             oauth_token_url: Option<String> = own(&["--oauth-token-url"], Str, "URL", Unset, &SIGN_IN,
                 "Token endpoint of an OAuth 2 server. A token for the client's own credentials is requested there and renewed \
-                 before it expires.");
-            oauth_client_id: Option<String> = own(&["--oauth-client-id"], Str, "ID", Unset, &SIGN_IN, "Client of --oauth-token-url.");
+                 before it expires.").needs(&["--oauth-client-id"]).excludes(&["--aws-sigv4", "--api-key"]);
+            oauth_client_id: Option<String> = own(&["--oauth-client-id"], Str, "ID", Unset, &SIGN_IN, "Client of --oauth-token-url.").needs(&["--oauth-token-url"]);
             oauth_client_secret_file: Option<PathBuf> = own(&["--oauth-client-secret-file"], Str, "FILE", Unset, &SIGN_IN,
-                "File with the secret of the OAuth client (default: $OAUTH_CLIENT_SECRET).");
-            oauth_scope: Option<String> = own(&["--oauth-scope"], Str, "SCOPE", Unset, &SIGN_IN, "Scopes to request, separated by spaces.");
+                "File with the secret of the OAuth client (default: $OAUTH_CLIENT_SECRET).").needs(&["--oauth-token-url"]);
+            oauth_scope: Option<String> = own(&["--oauth-scope"], Str, "SCOPE", Unset, &SIGN_IN, "Scopes to request, separated by spaces.").needs(&["--oauth-token-url"]);
             aws_sigv4: Option<String> = own(&["--aws-sigv4"], Str, "SERVICE", Unset, &SIGN_IN,
                 "Sign each request with AWS Signature Version 4 for this service, such as bedrock or sagemaker. Keys come from \
-                 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or from the profile AWS_PROFILE of the shared files.");
-            aws_region: Option<String> = own(&["--aws-region"], Str, "REGION", Unset, &SIGN_IN, "Region of --aws-sigv4 (default: $AWS_REGION or $AWS_DEFAULT_REGION).");
+                 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or from the profile AWS_PROFILE of the shared files.").excludes(&["--api-key"]);
+            aws_region: Option<String> = own(&["--aws-region"], Str, "REGION", Unset, &SIGN_IN, "Region of --aws-sigv4 (default: $AWS_REGION or $AWS_DEFAULT_REGION).").needs(&["--aws-sigv4"]);
         ]
     }
 }
 
-/// The names of the flags.
-pub(crate) const NAMES: [&str; 10] = [
-    "--token-command",
-    "--token-refresh",
-    "--client-cert",
-    "--client-key",
-    "--oauth-token-url",
-    "--oauth-client-id",
-    "--oauth-client-secret-file",
-    "--oauth-scope",
-    "--aws-sigv4",
-    "--aws-region",
-];
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().map(|flag| flag.names[0])
+}
+
+/// The given flags and values as arguments.
+pub(crate) fn words(values: &Values) -> Vec<String> {
+    names().flat_map(|name| values.words(name)).collect()
+}
 
 impl SignInArgs {
     /// The flags that replace an API key, if given.
@@ -68,63 +61,18 @@ impl SignInArgs {
         ways.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag)
     }
 
-    /// Rejects incomplete and contradictory flags. `key` is the flag of a fixed key, if given; `url` is the server's.
+    /// Rejects flags that do not fit the server. `key` is the flag of a fixed key, if given; `url` is the server's.
     pub(crate) fn check(&self, key: Option<&'static str>, url: &str) -> Result<(), Refusal> {
-        let mut ways = self.ways().chain(key);
-        if let (Some(flag), Some(other)) = (ways.next(), ways.next()) {
+        if let (Some(flag), Some(other)) = (self.ways().next(), key) {
             return Err(Refusal::Together { flag, other });
         }
-        let oauth = self.oauth_token_url.is_some();
-        let needs = [
-            ("--token-refresh", self.token_refresh.is_some(), "--token-command", self.token_command.is_some()),
-            ("--client-cert", self.client_cert.is_some(), "--client-key", self.client_key.is_some()),
-            ("--client-key", self.client_key.is_some(), "--client-cert", self.client_cert.is_some()),
-            ("--client-cert", self.client_cert.is_some(), "an https:// server", url.starts_with("https://")),
-            ("--oauth-token-url", oauth, "--oauth-client-id", self.oauth_client_id.is_some()),
-            ("--oauth-client-id", self.oauth_client_id.is_some(), "--oauth-token-url", oauth),
-            ("--oauth-client-secret-file", self.oauth_client_secret_file.is_some(), "--oauth-token-url", oauth),
-            ("--oauth-scope", self.oauth_scope.is_some(), "--oauth-token-url", oauth),
-            ("--aws-region", self.aws_region.is_some(), "--aws-sigv4", self.aws_sigv4.is_some()),
-        ];
-        if let Some((flag, _, other, _)) = needs.into_iter().find(|(_, given, _, met)| *given && !met) {
-            return Err(Refusal::Alone { flag, other });
+        if self.client_cert.is_some() && !url.starts_with("https://") {
+            return Err(Refusal::Alone { flag: "--client-cert", other: "an https:// server" });
         }
         let texts = [("--token-command", &self.token_command), ("--aws-sigv4", &self.aws_sigv4)];
-        let empty = texts.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.trim().is_empty()));
-        match empty {
-            Some((flag, _)) => Err(Refusal::OutOfRange { flag, value: "''".to_owned(), allowed: "a text" }),
+        match texts.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.trim().is_empty())) {
+            Some((flag, _)) => Err(Refusal::range(flag, "''", "a text")),
             None => Ok(()),
         }
-    }
-
-    /// The flags and values as arguments.
-    pub(crate) fn words(&self) -> Vec<String> {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        let refresh = self.token_refresh.map(|refresh| refresh.as_secs_f64().to_string());
-        let values = [
-            self.token_command.clone(),
-            refresh,
-            path(&self.client_cert),
-            path(&self.client_key),
-            self.oauth_token_url.clone(),
-            self.oauth_client_id.clone(),
-            path(&self.oauth_client_secret_file),
-            self.oauth_scope.clone(),
-            self.aws_sigv4.clone(),
-            self.aws_region.clone(),
-        ];
-        let given = NAMES.into_iter().zip(values).filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-        given.collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_names_are_those_of_the_flags() {
-        let names: Vec<&str> = FLAGS.iter().map(|flag| flag.names[0]).collect();
-        assert_eq!(names, NAMES);
     }
 }

@@ -129,7 +129,7 @@ fn binners(setting: Setting<'_>) -> Result<Vec<Binner>, Refusal> {
 }
 
 fn parsed<T>(setting: Setting<'_>, parse: fn(&str) -> Result<T, tacho_report::Error>) -> Result<Vec<T>, Refusal> {
-    let rule = |text: &String| parse(text).map_err(|error| Refusal::PlotRule { problem: error.to_string() });
+    let rule = |text: &String| parse(text).map_err(|error| Refusal::other(error.to_string()));
     Commas::from_flag(setting).0.iter().map(rule).collect()
 }
 

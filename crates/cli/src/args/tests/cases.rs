@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 use tacho_args::flag::Origin;
 use tacho_core::json::dumps;
+use tacho_metrics::GoodputLimits;
 use tacho_testkit::{golden_json, golden_text};
 
 use super::*;
@@ -67,7 +68,7 @@ fn the_last_of_a_repeated_flag_counts_and_is_announced() {
     assert_eq!(args.notices().len(), 1);
     assert_eq!(args.notices()[0].to_string(), golden_text("console/duplicate-option.stderr.txt").trim());
     let args = serve(&["--header", "a=1", "b=2", "--port=1", "--header", "c=3", "--port", "2"]).unwrap();
-    assert_eq!(args.target.headers().unwrap(), [("c".into(), "3".into())]);
+    assert_eq!(args.target.header, [("c".into(), "3".into())]);
     assert_eq!(args.notices()[0].to_string(), "Found duplicate keys --header, --port");
 }
 
@@ -156,7 +157,7 @@ fn recorded_failures_fail_alike() {
 fn every_valued_flag_takes_both_forms_and_any_unique_abbreviation() {
     let args = serve(&["--num-warm", "1", "--request_rate=2.5", "--max-c=3", "--metric-p", "50, 99"]).unwrap();
     assert_eq!((args.load.num_warmups, args.load.request_rate, args.load.max_concurrency), (1, 2.5, Some(3)));
-    assert_eq!(args.report.percentiles().unwrap(), [50.0, 99.0]);
+    assert_eq!(args.report.metric_percentiles, [50.0, 99.0]);
     assert_eq!(message(&["--no-s"]), "ambiguous option: --no-s could match --no-stream, --no-self-timed");
     assert_eq!(message(&["--sim-p", "x"]), "unrecognized arguments: --sim-p x");
     assert_eq!(message(&["--work=x"]), "unrecognized arguments: --work=x");
@@ -165,8 +166,9 @@ fn every_valued_flag_takes_both_forms_and_any_unique_abbreviation() {
 #[test]
 fn lists_end_at_the_next_option() {
     let args = serve(&["--goodput", "ttft:1", "e2el:2", "--metadata", "--lora-modules", "a"]).unwrap();
-    assert_eq!(args.report.objectives().unwrap(), [("ttft", 1.0), ("e2el", 2.0)]);
-    assert_eq!(args.report.metadata, Some(vec![]));
+    let limits = GoodputLimits { ttft_ms: Some(1.0), e2el_ms: Some(2.0), ..GoodputLimits::default() };
+    assert_eq!(args.report.goodput, Some(limits));
+    assert!(args.report.metadata.is_empty());
     assert_eq!(args.target.lora_modules, Some(vec!["a".into()]));
     assert_eq!(message(&["--header=a=1", "b=2"]), "unrecognized arguments: b=2");
     assert_eq!(message(&["--header", "a=1", "--", "b=2"]), "unrecognized arguments: -- b=2");

@@ -30,8 +30,8 @@ extra-body:
     assert_eq!(args.content.presence_penalty, Some(-0.5));
     assert_eq!((args.report.save_result, args.load.profile), (true, false));
     assert_eq!(args.report.label.as_deref(), Some("true"));
-    assert_eq!((args.target.model, args.report.metadata), (None, None));
-    assert_eq!(args.target.header, Some(vec!["a=1".into(), "b=2".into()]));
+    assert_eq!((args.target.model, args.report.metadata), (None, Vec::new()));
+    assert_eq!(args.target.header, [("a".into(), "1".into()), ("b".into(), "2".into())]);
     assert_eq!(
         tacho_core::json::dumps(&args.content.extra_body.unwrap()),
         r#"{"stop": ["x", 1], "nested": {"deep": true, "none": null, "half": 0.5, "text": "1"}}"#

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::args::error::Refusal;
 use crate::args::help::suggest::hints;
 
 /// The error report of a command line, with its hints.
@@ -78,7 +77,7 @@ fn urls_follow_host_backend_and_parity() {
 
 #[test]
 fn flags_without_effect_are_announced() {
-    let said = |words: &[&str]| serve(words).unwrap().notices().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let said = |words: &[&str]| serve(words).unwrap().notices();
     assert_eq!(said(&["--model", "m", "--served-model-name", "s"]), [""; 0]);
     assert_eq!(
         said(&["--backend=openai-chat", "--logprobs=1"]),
@@ -106,33 +105,13 @@ fn pooling_drops_what_is_about_generated_text() {
     let args = serve(&["--backend", "openai-embeddings", "--temperature", "0", "--goodput", "e2el:100"]).unwrap();
     assert_eq!(args.percentile_metrics(), ["e2el"]);
     assert!(!args.ignore_eos());
-    let notices: Vec<String> = args.notices().iter().map(ToString::to_string).collect();
     assert_eq!(
-        notices,
+        args.notices(),
         [
             "a sampling flag has no effect: no text is generated",
             "--goodput has no effect: it is defined for generated text only"
         ]
     );
-}
-
-#[test]
-fn every_backend_has_its_own_endpoint() {
-    for (name, endpoint) in [
-        ("openai-responses", "/v1/responses"),
-        ("openai-embeddings-clip", "/v1/embeddings"),
-        ("infinity-embeddings", "/embeddings"),
-        ("vllm-pooling", "/pooling"),
-        ("tgi", "/generate_stream"),
-        ("tensorrt-llm", "/v2/models/ensemble/generate_stream"),
-        ("llama.cpp", "/v1/completions"),
-        ("vllm-generate", "/generate"),
-        ("anthropic-messages", "/v1/messages"),
-    ] {
-        let args = serve(&["--backend", name]).unwrap();
-        assert_eq!(args.endpoint(), endpoint, "{name}");
-        assert_eq!(args.ignore_eos(), args.target.backend().is_openai_compatible(), "{name}");
-    }
 }
 
 #[test]
@@ -185,7 +164,7 @@ fn values_at_their_bounds_are_taken() {
     let args = serve(&["--random-range-ratio", "0.25", "--metric-percentiles", "0, 99.9,100"]).unwrap();
     let ratio = args.dataset.range_ratio().unwrap();
     assert_eq!((ratio.input, ratio.output), (0.25, 0.25));
-    assert_eq!(args.report.percentiles().unwrap(), [0.0, 99.9, 100.0]);
+    assert_eq!(args.report.metric_percentiles, [0.0, 99.9, 100.0]);
 }
 
 #[test]
@@ -224,10 +203,8 @@ fn texts_that_no_header_can_hold_name_their_flag() {
     for words in
         [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
     {
-        let error = serve(&words).unwrap_err();
-        let ArgError::Refused(refusal) = &error else { panic!("{error}") };
-        assert!(matches!(refusal.downcast_ref(), Some(Refusal::Header { flag, .. }) if *flag == words[0]), "{error}");
-        assert!(!error.to_string().contains("a\nb"), "{error}");
+        let error = message(&words);
+        assert!(error.starts_with(&format!("{}: the header ", words[0])) && !error.contains("a\nb"), "{error}");
     }
     assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());
 }

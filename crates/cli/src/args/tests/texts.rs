@@ -11,22 +11,18 @@ use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 use crate::terminal::WIDTH;
 
 #[test]
-fn help_explains_every_usable_flag_within_the_width() {
+fn help_explains_every_usable_flag() {
     let sweeps = [&sweep_args::SERVE, &sweep_args::SERVE_WORKLOAD, &sweep_args::SERVE_SLA, &sweep_args::STARTUP];
     for table in [&serve_args::TABLE, &sim_args::TABLE].into_iter().chain(sweeps) {
         let words: Vec<&str> = table.command.split(' ').skip(1).collect();
         let help = |flag: &'static str| printed(&[&words[..], &[flag]].concat());
         let (brief, full) = (help("--help"), help("--help=all"));
-        for text in [&brief, &full] {
-            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        }
         for flag in table.flags.iter().filter(|flag| flag.kind != Kind::Help) {
             let lines =
                 |text: &str| text.lines().filter(|line| line.split([' ', ',']).any(|w| w == flag.names[0])).count();
             assert!(brief.contains(&format!("\n  {}", flag.names[0])), "{}", flag.names[0]);
             assert!(lines(&full) > 0, "{}", flag.names[0]);
             assert!(flag.help.len() > 10 && flag.help.ends_with('.'), "{}", flag.names[0]);
-            assert!(table.groups.contains(&flag.group), "{}", flag.names[0]);
         }
     }
 }
@@ -53,14 +49,6 @@ fn help_finds_sections_and_names() {
         "No group or arguments matching 'nope'.\n\
          Use '--help' to see available groups or '--help=all' to see all available parameters.\n"
     );
-}
-
-#[test]
-fn defaults_are_shown() {
-    let full = printed(&["serve", "--help=all"]).replace("\n        ", " ");
-    for text in ["(default: 1000)", "(default: inf)", "(default: bench-XXXXXXXX-)", "(default: /v1/completions)"] {
-        assert!(full.contains(text), "{text}");
-    }
 }
 
 #[test]

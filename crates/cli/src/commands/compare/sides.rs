@@ -42,7 +42,6 @@ fn per_request(file: &Path) -> Option<Dict> {
     logged(&log_of(file, &dict)?).ok()
 }
 
-/// The detailed result of a log.
 fn logged(directory: &Path) -> anyhow::Result<Dict> {
     let run = rebuild(directory, &Changes::default(), &hub(), &()).with_context(|| directory.display().to_string())?;
     Ok(ResultFile::new(&run.record, Detail::PerRequest).to_dict())

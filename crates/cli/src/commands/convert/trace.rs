@@ -10,14 +10,12 @@ use tacho_workload::sessions::{self, Format, Options};
 use crate::args::convert::trace::TraceArgs;
 use crate::exit::{Exit, Misused, saved};
 
-/// Parses the format given by a flag.
 pub(crate) fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
     let hint = |meant| Misused(format!("{flag} {name:?} is not a known format; did you mean {meant}?"));
     let meant = || nearest(name, Format::words()).map(hint);
     Format::named(name).map_err(|error| meant().unwrap_or_else(|| Misused(format!("{flag} {error}"))).into())
 }
 
-/// Reads, scales, and writes the sessions.
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
     let options = Options::parse(args.options.iter().map(String::as_str))?;

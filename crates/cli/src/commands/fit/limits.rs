@@ -9,7 +9,6 @@ use tacho_forecast::fit::KnownLimits;
 
 use crate::args::fit::FitArgs;
 
-/// Timeout of an endpoint request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes read from the start of the log, which contains the limits.
 const LOG_START: usize = 4 << 20;

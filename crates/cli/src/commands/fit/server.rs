@@ -8,9 +8,9 @@ use tacho_forecast::fit::{Length, Load, Server, Traced};
 use crate::args;
 use crate::args::fit::FitArgs;
 use crate::args::serve::ServeArgs;
+use crate::args::shared::sign_in;
 use crate::commands::{serve, values_for};
 
-/// A server under test.
 pub(super) struct MeasuredServer<'a> {
     args: &'a FitArgs,
     url: &'a str,
@@ -58,7 +58,7 @@ impl<'a> MeasuredServer<'a> {
         for (flag, value) in [("--model", &self.args.model), ("--tokenizer", &self.args.tokenizer)] {
             words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
         }
-        words.extend(self.args.sign_in.words());
+        words.extend(sign_in::words(&self.args.values));
         words
     }
 }

@@ -10,29 +10,29 @@ use tacho_report::json::{Detail, SaveMode, save};
 use tacho_report::plots::dataset;
 use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 
-use crate::args::report::LogArgs;
+use crate::args::report::ReportCommandArgs;
 use crate::commands::serve::log::of_command;
 use crate::commands::serve::with_window;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 
 /// Reports one run, or merges several logs into one report.
-pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
+pub(super) fn report(logs: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let record = record(logs, args)?;
-    if let Some(path) = &args.result {
-        let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
+    if let Some(path) = &args.flags.save_result {
+        let detail = if args.flags.save_detailed { Detail::PerRequest } else { Detail::Brief };
         save(&record, path, detail, SaveMode::Overwrite)?;
         saved(path);
     }
     args.outputs.print(&record)?;
     args.outputs.write(&record, &About::default())?;
-    if let Some(path) = &args.timeline {
-        let (low, high) = args.thresholds;
+    if let Some(path) = &args.flags.plot_timeline {
+        let (low, high) = args.flags.timeline_itl_thresholds;
         timeline::save(&record, Thresholds(low, high), path)?;
         saved(path);
     }
-    if let Some(path) = &args.lengths {
+    if let Some(path) = &args.flags.plot_dataset_stats {
         match dataset::save(&record, "", path)? {
             true => saved(path),
             false => tracing::warn!("--plot-dataset-stats: the log holds no lengths to draw"),
@@ -42,7 +42,7 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
 }
 
 /// Rebuilds the record from the log of a run, the logs of its ranks, or several concurrent runs.
-fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
+fn record(logs: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<RunRecord> {
     if are_ranks(logs) {
         let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
         warn(&logs[0], &run);
@@ -61,7 +61,7 @@ fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
 }
 
 /// Adds the steady-state window to the record, by the rule of the run. A time window of a run has none.
-fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
+fn whole(run: Rebuilt, args: &ReportCommandArgs) -> RunRecord {
     match of_command(&run.command).filter(|_| args.changes.window.is_none()) {
         Some(serve) => with_window(&serve, run.record),
         None => run.record,

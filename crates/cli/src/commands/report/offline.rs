@@ -32,11 +32,11 @@ pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportC
         Some(stored_result) => stored_result,
         None => unfinished(path, stored, about)?,
     };
-    if let Some(file) = &args.log.result {
+    if let Some(file) = &args.flags.save_result {
         report::save(file, &result, 4)?;
     }
     print(&text)?;
-    args.log.result.iter().for_each(saved);
+    args.flags.save_result.iter().for_each(saved);
     Ok(Exit::Done)
 }
 

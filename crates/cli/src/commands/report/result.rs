@@ -33,14 +33,14 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
     }
     if let Some(directory) = log_of(path, dict) {
         tracing::info!(log = %directory.display(), "read from the log of the result");
-        return log::report(&[directory], &args.log);
+        return log::report(&[directory], args);
     }
     if let Some(flag) = args.log_flags.iter().find(|flag| OF_LOGS.contains(flag)) {
         bail!("{flag} is for the log of a run, and {} has none", path.display());
     }
-    args.log.outputs.check()?;
+    args.outputs.check()?;
     let named = || path.display().to_string();
-    match restored(dict, |setup| args.log.changes.apply(setup)).with_context(named)? {
+    match restored(dict, |setup| args.changes.apply(setup)).with_context(named)? {
         Some(run) => whole(&run, args),
         None => numbers(path, dict, args),
     }
@@ -48,16 +48,15 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
 
 /// Reports a run whose requests are known.
 fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let log = &args.log;
-    log.outputs.print(&run.record)?;
+    args.outputs.print(&run.record)?;
     let about = About { client: run.client.clone(), warnings: run.warnings.clone() };
-    log.outputs.write(&run.record, &about)?;
-    if let Some(path) = &log.timeline {
-        let (low, high) = log.thresholds;
+    args.outputs.write(&run.record, &about)?;
+    if let Some(path) = &args.flags.plot_timeline {
+        let (low, high) = args.flags.timeline_itl_thresholds;
         timeline::save(&run.record, Thresholds(low, high), path)?;
         saved(path);
     }
-    if let Some(path) = &log.lengths {
+    if let Some(path) = &args.flags.plot_dataset_stats {
         dataset::save(&run.record, "", path)?;
         saved(path);
     }
@@ -66,7 +65,7 @@ fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
 
 /// Reports a run from its metrics and, if stored, per-request latencies.
 fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let outputs = &args.log.outputs;
+    let outputs = &args.outputs;
     if outputs.page.is_none() && outputs.card.is_none() {
         bail!(
             "{} does not keep the times of its requests: pass --html or --card, or run with --save-detailed",

@@ -19,10 +19,10 @@ pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportComman
     if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
         bail!("{flag} is for one run, and {} were given", files.len());
     }
-    let Some(page) = &args.log.outputs.page else {
+    let Some(page) = &args.outputs.page else {
         bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
     };
-    args.log.outputs.check()?;
+    args.outputs.check()?;
     let spec = CompareSpec::usual();
     // The log of a run has per-request times, which allow more precise verdicts.
     let sides = by_difference(detailed(files, sides(files)?));

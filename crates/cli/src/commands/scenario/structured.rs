@@ -158,7 +158,7 @@ fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
         ratio: args.flags.ratio(),
         request_rate: args.serve.load.request_rate,
         burstiness: args.serve.load.burstiness.value,
-        max_concurrency: args.serve.load.max_concurrency,
+        max_concurrency: args.serve.load.max_concurrency.map(|limit| limit as i64),
         profiled: args.serve.load.profile,
     }
 }

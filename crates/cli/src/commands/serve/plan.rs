@@ -16,8 +16,8 @@ use tacho_record::{Provenance, ServerFacts};
 use tacho_report::export::requests::json_line;
 use tacho_run::serve::RowCommandPlan;
 use tacho_run::{
-    BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, Replayed, ReportPlan,
-    ServePlan, StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
+    BusyProfile, Cancellation, LoraPlan, ModelPlan, NamedTokenizer, Replayed, ReportPlan, ServePlan, StopPlan,
+    TelemetryPlan, TokenizerPlan, TrafficPlan,
 };
 use tacho_sim::Server;
 
@@ -25,7 +25,6 @@ use super::replicas;
 use super::workload::workload;
 use crate::args::program::build;
 use crate::args::serve::ServeArgs;
-use crate::args::serve::stops::Failures;
 use crate::commands::outputs::{command_line, own_command};
 use crate::commands::sign_in;
 use crate::commands::sim::hub;
@@ -52,10 +51,10 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         workload: workload(args)?,
         replayed: replayed(args),
         lora: lora(args)?.filter(|_| args.saved.is_none()),
-        max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
+        max_model_len: args.load.max_model_len,
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
-        report: ReportPlan { provenance: provenance(args, simulator), ..report(args)? },
+        report: ReportPlan { provenance: provenance(args, simulator), ..report(args) },
         log: None,
         row_command: row_command(args),
         ranks: None,
@@ -101,7 +100,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
         backend: args.target.backend(),
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
         api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
-        headers: args.target.headers()?.into_iter().collect(),
+        headers: args.target.header.iter().cloned().collect(),
         sends_request_id: !args.own.no_request_id,
         cookies: Default::default(),
         sign_in: None,
@@ -113,7 +112,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
         connect_timeout: args.own.connect_timeout.unwrap_or(timeout),
         timeout,
         first_token_timeout: args.own.first_token_timeout,
-        retries: u32::try_from(args.own.retries)?,
+        retries: args.own.retries,
         timestamps: args.own.timestamps,
         address: None,
         replicas: ReplicaPlan {
@@ -125,7 +124,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
         },
         session_header: args.replicas.session_header.clone().unwrap_or_else(|| "X-Session-ID".to_owned()),
         class_headers: args
-            .class_headers()?
+            .class_headers()
             .into_iter()
             .map(|(class, headers)| (class, headers.into_iter().collect()))
             .collect(),
@@ -159,13 +158,8 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     };
     Ok(TrafficPlan {
         schedule: args.stages.stages.clone().map_or(rated, ScheduleSpec::Stages),
-        max_concurrency: args
-            .multi_turn()
-            .and_then(|flags| flags.concurrency)
-            .or(load.max_concurrency)
-            .map(usize::try_from)
-            .transpose()?,
-        max_prefills: load.prefill_concurrency.map(usize::try_from).transpose()?,
+        max_concurrency: args.multi_turn().and_then(|flags| flags.concurrency).or(load.max_concurrency),
+        max_prefills: load.prefill_concurrency,
         cancellation: cancellation(args),
         ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
@@ -186,13 +180,12 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         // vLLM reads the metrics only before and after the run.
         metrics_interval: if args.own.strict_parity { Duration::ZERO } else { args.own.metrics_interval },
         telemetry: telemetry(args)?,
-        workers: args.own.workers.map(usize::try_from).transpose()?,
+        workers: args.own.workers,
         grace: GRACE,
-        stops: stops(args)?,
+        stops: stops(args),
     })
 }
 
-/// Requests to cancel, if any.
 fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
     let share = args.load.request_cancellation_rate / 100.0;
     let delay = args.load.request_cancellation_delay.value;
@@ -209,23 +202,20 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
 /// Default grace period for requests in flight after an overload.
 const OVERLOAD_GRACE: Duration = Duration::from_secs(2);
 
-fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
+fn stops(args: &ServeArgs) -> StopPlan {
     let endless = args.goes_on();
     // An overloaded server would take longer for the requests in flight than for all before: wait only if requested.
     let args = &args.stops;
     let overload_grace = if args.grace.is_given { args.grace.value } else { OVERLOAD_GRACE.min(args.grace.value) };
-    Ok(StopPlan {
+    StopPlan {
         endless,
         duration: args.duration,
         drain: args.grace.value,
         overload_grace,
-        failures: args.failure_limit()?.map(|limit| match limit {
-            Failures::Share(share) => FailureLimit::Share(share),
-            Failures::Count(count) => FailureLimit::Count(count),
-        }),
+        failures: args.stop_on_failures,
         overload: args.stop_on_overload,
-        precision: args.precision()?.map(|(metric, share)| Precision { metric, share }),
-    })
+        precision: args.until.clone(),
+    }
 }
 
 /// The salt of the prefix cache: the given one, or 64 random bits.
@@ -236,20 +226,20 @@ fn cache_salt(args: &ServeArgs) -> Option<String> {
     })
 }
 
-fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
+fn report(args: &ServeArgs) -> ReportPlan {
     let report = &args.report;
     let names = args.percentile_metrics().join(",");
     let classes =
         args.classes.iter().filter(|class| class.args.values.get("--goodput") != args.values.get("--goodput"));
-    let classes = classes.map(|class| Ok(goodput(&class.args)?.map(|limits| (class.name.clone(), limits))));
-    Ok(ReportPlan {
+    let classes = classes.filter_map(|class| Some((class.name.clone(), goodput(&class.args)?)));
+    ReportPlan {
         label: report.label.clone(),
-        metadata: report.metadata()?,
+        metadata: report.metadata.clone(),
         percentile_metrics: MetricKind::parse_list(&names),
-        metric_percentiles: report.percentiles()?,
+        metric_percentiles: report.metric_percentiles.clone(),
         metrics: MetricSettings {
-            goodput: goodput(args)?,
-            class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
+            goodput: goodput(args),
+            class_goodput: classes.collect(),
             playback_buffer: args.media.playback_buffer.as_secs_f64(),
             price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
             gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some())
@@ -257,17 +247,12 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         },
         keep_texts: report.save_detailed,
         provenance: None,
-    })
+    }
 }
 
-/// The SLOs of `--goodput`.
-fn goodput(args: &ServeArgs) -> anyhow::Result<Option<GoodputLimits>> {
-    if args.report.goodput.is_none() || args.is_pooling() {
-        return Ok(None);
-    }
-    let objectives = args.report.objectives()?;
-    let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
-    Ok(Some(GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }))
+/// The SLOs of `--goodput`; responses that are not streamed have none.
+fn goodput(args: &ServeArgs) -> Option<GoodputLimits> {
+    args.report.goodput.filter(|_| !args.is_pooling())
 }
 
 /// Provenance known before the run. Empty under strict parity, where the server sees only what vLLM sends.

@@ -77,7 +77,6 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     }
 }
 
-/// Prints a dry run of each load.
 fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
     for load in &args.points.loads {
         let own = args.at(*load);
@@ -102,7 +101,6 @@ pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The newest result of a file.
 fn last(path: &Path) -> anyhow::Result<tacho_core::json::Dict> {
     if let Some(result) = crate::commands::compare::sides::of_log(path)? {
         return Ok(result);

@@ -109,7 +109,6 @@ impl Workload {
         self.plan.endpoint.backend.task() == Task::Pooling
     }
 
-    /// The requests with their scheduled times.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         let requests = self.requests.iter().zip(&self.prompts);
         let length = |request: &Request| if self.is_pooling() { 1 } else { request.output_len };
@@ -139,7 +138,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::serve::TABLE;
+    use crate::args::serve::PREDICT;
     use crate::commands::values_for;
     use tacho_record::metric::Known;
 
@@ -164,21 +163,21 @@ mod tests {
 
     fn simulated(rate: f64, requests: u32, seed: u64) -> RunRecord {
         let (rate, prompts, seed) = (as_it_falls(rate, requests, seed), requests.to_string(), (seed + 1).to_string());
-        let words = ["serve", "--num-prompts", &prompts, "--request-rate", &rate, "--random-input-len", "64"];
+        let words = ["predict", "--num-prompts", &prompts, "--request-rate", &rate, "--random-input-len", "64"];
         let more = ["--random-output-len", "16", "--seed", &seed, "--percentile-metrics", "ttft,e2el"];
         let varied = ["--sim-profile", "h100-8b", "--random-range-ratio", "0.5"];
         let words: Vec<String> = words.iter().chain(&more).chain(&varied).map(|word| (*word).to_owned()).collect();
-        let values = values_for(&TABLE, &words).unwrap().unwrap();
+        let values = values_for(&PREDICT, &words).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
         workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
     }
 
     /// The record of a prediction with these flags.
     fn predicted(words: &[&str]) -> RunRecord {
-        let general = ["serve", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
+        let general = ["predict", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
         let metrics = ["--percentile-metrics", "ttft,e2el"];
         let words: Vec<String> = general.iter().chain(&metrics).chain(words).map(|word| (*word).to_owned()).collect();
-        let values = values_for(&TABLE, &words).unwrap().unwrap();
+        let values = values_for(&PREDICT, &words).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
         workload.record(&workload.machine, 1).unwrap()
     }

@@ -52,7 +52,7 @@ pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
             return misused("--gather files reads what ranks log: it does not go with --no-log");
         }
         let stops = &args.stops;
-        if stops.precision()?.is_some() || stops.failure_limit()?.is_some() || stops.stop_on_overload {
+        if stops.until.is_some() || stops.stop_on_failures.is_some() || stops.stop_on_overload {
             return misused(
                 "--gather files keeps rows away from rank 0 until the end: rules that look at them need --gather stream",
             );

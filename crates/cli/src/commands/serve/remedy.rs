@@ -8,7 +8,7 @@ use crate::args::serve::ServeArgs;
 /// Advice for a failure that all requests share.
 pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
     let keyed =
-        args.target.api_key.is_some() || args.target.header.is_some() || std::env::var_os("OPENAI_API_KEY").is_some();
+        args.target.api_key.is_some() || !args.target.header.is_empty() || std::env::var_os("OPENAI_API_KEY").is_some();
     let signs_in = args.target.sign_in.ways().next().is_some();
     let model = args.target.served_model_name.as_deref().or(args.target.model.as_deref()).unwrap_or("MODEL");
     let endpoint = args.endpoint().replace("{model}", model);
@@ -21,7 +21,6 @@ struct Way {
     signs_in: bool,
     url: String,
     endpoint: String,
-    /// Whether tokens have arrived.
     has_begun: bool,
 }
 

@@ -14,8 +14,7 @@ use tacho_sim::Server;
 
 use super::destination::{Destination, of_run};
 use super::{inform, log, measure, plan, save, screen};
-use crate::args::serve::ServeArgs;
-use crate::args::shared::output;
+use crate::args::serve::{self, ServeArgs};
 use crate::commands::outputs::own_command;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -68,7 +67,7 @@ pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     own.name = Some(name.to_owned());
     let files = [&mut own.outputs.requests, &mut own.outputs.page, &mut own.outputs.card];
     files.into_iter().flatten().for_each(|path| *path = of_run(path, name));
-    if let Some(output::Destination::File(path)) = &mut own.outputs.summary {
+    if let Some(serve::Destination::File(path)) = &mut own.outputs.summary {
         *path = of_run(path, name);
     }
     let text = |path: &String| of_run(Path::new(path), name).to_string_lossy().into_owned();
@@ -86,7 +85,6 @@ pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBu
     destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
 }
 
-/// Prints the summary and saves it next to the results.
 fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
     let runs = MultiRun::of(records);
     let text = multi_run::text(&runs, &inputs::of_records(records));

@@ -16,7 +16,6 @@ use super::{plan, save};
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::values_for;
 
-/// Cases per backend.
 const CASES: usize = 3;
 
 /// A header that is not part of a workload.

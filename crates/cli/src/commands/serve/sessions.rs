@@ -7,7 +7,7 @@ use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
 use tacho_workload::has_sessions;
 use tacho_workload::sessions::{Format, InProgress, Options, SyntheticSpec, ThinkTime};
 
-use super::dataset::source;
+use super::workload::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
 use crate::commands::convert::trace::named;
 use crate::exit::misused;
@@ -43,14 +43,14 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         scaling,
         think: think.or(sharegpt_pause.map(|made| ThinkTime::Constant(made.delay_ms / 1000.0))),
         tool_latency: flags.tool_latency.as_deref().and_then(ThinkTime::parse),
-        start: start(args)?,
-        max_sessions: flags.concurrency.map(usize::try_from).transpose()?,
+        start: start(args),
+        max_sessions: flags.concurrency,
         ramp: flags.ramp_up,
-        warmup: usize::try_from(flags.warmup)?,
-        in_progress: flags.in_progress.as_deref().map(|cache| in_progress(args, cache)).transpose()?,
+        warmup: flags.warmup,
+        in_progress: flags.in_progress.as_deref().map(|cache| in_progress(args, cache)),
         on_failure: flags.on_failure,
         server_history: flags.server_history,
-        output_len: u64::try_from(flags.output_len)?,
+        output_len: flags.output_len,
     }))
 }
 
@@ -84,23 +84,23 @@ fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<Session
         prefix_len: tokens(args.dataset.flags.random_prefix_len.value)?,
         shared: made.shared,
         delay_ms: made.delay_ms,
-        max_len: made.max_model_len.map(tokens).transpose()?,
+        max_len: args.load.max_model_len,
         seed: u32::try_from(args.load.seed)?,
     }))
 }
 
 /// Start times of sessions. Conversations of a dataset have no timestamps and start immediately.
-fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
+fn start(args: &ServeArgs) -> SessionStart {
     let flags = &args.sessions;
-    Ok(match (flags.users, flags.user_rate, flags.rate) {
-        (Some(users), Some(rate), _) => SessionStart::Users { users: usize::try_from(users)?, rate },
+    match (flags.users, flags.user_rate, flags.rate) {
+        (Some(users), Some(rate), _) => SessionStart::Users { users, rate },
         (_, _, Some(rate)) => SessionStart::Rate { rate, burstiness: args.load.burstiness.value },
         _ => SessionStart::Recorded,
-    })
+    }
 }
 
 /// As many sessions as run at the same time.
-fn in_progress(args: &ServeArgs, cache: &str) -> anyhow::Result<InProgress> {
+fn in_progress(args: &ServeArgs, cache: &str) -> InProgress {
     let sessions = [args.sessions.concurrency, args.sessions.users].into_iter().flatten().min().unwrap_or(0);
-    Ok(InProgress { sessions: usize::try_from(sessions)?, warm: cache == "warm" })
+    InProgress { sessions, warm: cache == "warm" }
 }

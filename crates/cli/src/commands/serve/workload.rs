@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use tacho_core::json::Dict;
 use tacho_core::json::Value;
 use tacho_run::WorkloadPlan;
-use tacho_workload::{ClassSpec, MixOrder, MixSpec, WorkloadSpec};
+use tacho_workload::{ClassSpec, LengthPlan, MixOrder, MixSpec, WorkloadSpec};
 
-use super::{dataset, sessions};
+use super::sessions;
 use crate::args::serve::{ClassArgs, ServeArgs};
-use crate::commands::dataset::Source;
+use crate::commands::dataset::{Source, hash_seed};
+use crate::commands::sim::hub;
 
-/// Maps the arguments to a workload.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let Some(plan) = sessions::plan(args)? {
         return Ok(WorkloadPlan::Sessions(Box::new(plan)));
@@ -31,8 +31,7 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     }
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
-    let source = Source { length_plan: args.length_plan()?, ..dataset::source(args) };
-    let mut spec = source.spec(given.kind.name)?;
+    let mut spec = Source { length_plan: args.length_plan()?, ..source(args) }.spec(given.kind.name)?;
     if let WorkloadSpec::ServeGen(clients) = &mut spec {
         clients.rate = Some(args.load.request_rate).filter(|rate| rate.is_finite());
         clients.duration =
@@ -79,12 +78,33 @@ fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::
     Ok(ClassSpec {
         name: name.clone(),
         weight: *weight,
-        workload: Source { length_plan: args.length_plan()?, ..dataset::source(&args) }.spec(args.dataset.kind.name)?,
+        workload: Source { length_plan: args.length_plan()?, ..source(&args) }.spec(args.dataset.kind.name)?,
         model: args.target.model.clone().filter(|model| run.target.model.as_ref() != Some(model)),
         adapters: own_adapters.then(|| args.target.lora_modules.clone()).flatten().unwrap_or_default(),
         adapter_weights: if own_adapters { args.lora_weights()? } else { Vec::new() },
         body,
     })
+}
+
+pub(in crate::commands) fn source(args: &ServeArgs) -> Source<'_> {
+    let flags = &args.dataset.flags;
+    Source {
+        flags,
+        path: args.dataset.path.clone().unwrap_or_default(),
+        seed: args.load.seed,
+        num_prompts: args.load.num_prompts,
+        length_plan: LengthPlan::default(),
+        request_id_prefix: args.content.request_id_prefix.clone(),
+        lengths: [args.dataset.input_len(), args.dataset.output_len(), flags.random_prefix_len.value],
+        given: [flags.input_len, flags.output_len, None],
+        batch_size: flags.random_batch_size,
+        output_len: flags.output_len,
+        multimodal_chat: flags.enable_multimodal_chat,
+        carrier: args.target.carrier(),
+        self_timed: args.self_timed(),
+        cache: hub().cache,
+        hash_seed: hash_seed(),
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ pub(super) fn adopt() {
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
 }
 
-/// All running descendants of this process.
 pub(super) fn descendants() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in running() {
@@ -28,7 +27,6 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// All running processes with their parents.
 fn running() -> Vec<(i32, i32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let of = |name: &str| {

@@ -7,6 +7,7 @@ use tacho_core::secret::redact_words;
 
 use crate::args::help::suggest;
 use crate::args::serve::{ServeArgs, TABLE};
+use crate::args::shared::tags::ONE_RUN;
 use crate::commands::{COMMANDS, values_for};
 
 /// Whether a command calls this program.
@@ -14,31 +15,11 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }
 
-/// Flags that name one file, one screen, or one run, and do not apply to a sweep.
-const OF_ONE_RUN: [&str; 16] = [
-    "--report",
-    "--card",
-    "--save-requests",
-    "--summary-json",
-    "--otlp",
-    "--save-workload",
-    "--dry-run",
-    "--num-runs",
-    "--sweep-max-concurrency",
-    "--sweep-request-rate",
-    "--compare",
-    "--live",
-    "--live-http",
-    "--log",
-    "--resume",
-    "--rank",
-];
-
 /// Parses the arguments of a tacho command.
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let values = values_for(&TABLE, &command[1..]);
     if let Ok(Some(values)) = &values
-        && let Some(flag) = OF_ONE_RUN.iter().find(|flag| values.is_given(flag))
+        && let Some(flag) = values.first_tagged(ONE_RUN)
     {
         bail!(
             "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"

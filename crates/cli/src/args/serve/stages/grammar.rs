@@ -17,6 +17,12 @@ const KEYS: [&str; 8] =
 /// A stage, or a part of it, that cannot be read.
 struct Problem(String);
 
+impl Problem {
+    fn of(self, stage: &str) -> Refusal {
+        Refusal::other(format!("--stages {}: {}", quoted(stage), self.0))
+    }
+}
+
 type Read<T> = Result<T, Problem>;
 
 fn problem<T>(text: impl Into<String>) -> Read<T> {
@@ -29,17 +35,15 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, R
     for word in words.iter().map(|word| word.trim()) {
         let is_file = [".yaml", ".yml", ".json"].iter().any(|ending| word.ends_with(ending));
         if word.starts_with('{') {
-            let value = tacho_core::json::parse(word).map_err(|error| Refusal::Stage {
-                text: word.to_owned(),
-                problem: format!("not valid JSON: {error}"),
-            })?;
+            let value =
+                tacho_core::json::parse(word).map_err(|error| Problem(format!("not valid JSON: {error}")).of(word))?;
             stages.push(mapping(&value, burstiness)?);
         } else if is_file && !word.contains('@') {
             stages.extend(file(Path::new(word), burstiness)?);
         } else {
             for text in split(word, |c| c == ',') {
                 let stage = compact(text, burstiness);
-                stages.push(stage.map_err(|Problem(problem)| Refusal::Stage { text: text.to_owned(), problem })?);
+                stages.push(stage.map_err(|problem| problem.of(text))?);
             }
         }
     }
@@ -48,7 +52,7 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, R
 
 /// Reads a file: a list of stages, or a mapping with such a list under `stages`.
 fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, Refusal> {
-    let refused = |problem: String| Refusal::Stages { problem: format!("{}: {problem}", path.display()) };
+    let refused = |problem: String| Refusal::other(format!("--stages: {}: {problem}", path.display()));
     let text =
         tacho_core::files::read_settings_text(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let document = yaml::document(&text).map_err(|problem| refused(problem.to_string()))?;
@@ -106,7 +110,7 @@ fn mapping(value: &Value, burstiness: f64) -> Result<StageArg, Refusal> {
         let load = if rated { load } else { format!("c{load}") };
         stage(&text("name").unwrap_or_default(), &length, &load, dict, burstiness)
     };
-    read().map_err(|Problem(problem)| Refusal::Stage { text: dumps(value), problem })
+    read().map_err(|problem| problem.of(&dumps(value)))
 }
 
 /// A value of a file as the text of a flag.
@@ -144,7 +148,6 @@ fn length_of(text: &str) -> Read<StageLength> {
     })
 }
 
-/// Parses a time with a unit.
 fn seconds(text: &str) -> Option<f64> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let (number, unit) = units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)))?;

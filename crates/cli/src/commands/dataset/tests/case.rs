@@ -15,7 +15,7 @@ use crate::args::offline::throughput::{self, ThroughputArgs};
 use crate::args::serve::{self, ServeArgs};
 use crate::commands::dataset::Source;
 use crate::commands::offline::workload::throughput_source;
-use crate::commands::serve::dataset::source;
+use crate::commands::serve::workload::source;
 
 pub(super) struct Case {
     pub(super) name: String,
@@ -40,7 +40,6 @@ impl Case {
         self.argv.get(at + 1).map(String::as_str)
     }
 
-    /// Whether a boolean flag is set.
     fn has(&self, name: &str) -> bool {
         self.argv.iter().any(|arg| arg == name)
     }
@@ -117,7 +116,6 @@ impl Case {
         self.int("--seed", 0)
     }
 
-    /// The workload settings of the command line.
     fn spec(&self) -> anyhow::Result<WorkloadSpec> {
         enter_tests_directory();
         let hash_seed = self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap());
@@ -210,7 +208,6 @@ fn decoded(url: &str) -> Vec<u8> {
     base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap()
 }
 
-/// The pixels as RGB bytes.
 fn png_pixels(file: &[u8]) -> Vec<u8> {
     let mut decoder = png::Decoder::new(std::io::Cursor::new(file));
     decoder.set_transformations(png::Transformations::normalize_to_color8());
@@ -223,7 +220,6 @@ fn png_pixels(file: &[u8]) -> Vec<u8> {
     }
 }
 
-/// SHA-256 digest in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     tacho_testkit::sha256(bytes)
 }
@@ -254,7 +250,6 @@ pub(super) fn assert_made_again(prefix: &str, count: usize) {
     }
 }
 
-/// Samples a case with fresh generators.
 pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
     let mut globals = Globals::seeded(u32::try_from(case.seed()).unwrap());
     let tokenizer = (!case.has("--skip-tokenizer-init")).then(|| case.tokenizer());
@@ -268,7 +263,6 @@ fn enter_tests_directory() {
     LazyLock::force(&ENTERED);
 }
 
-/// A Hub cache with the golden datasets.
 fn hub_cache() -> &'static HubCache {
     static CACHE: LazyLock<HubCache> = LazyLock::new(|| {
         let root = tempfile::tempdir().unwrap().keep();

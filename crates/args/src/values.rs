@@ -1,0 +1,194 @@
+//! The values of a table's flags: from defaults, files, variables and words.
+
+use tacho_core::json::{Value, python_float};
+
+use super::entry::words_for;
+use super::flag::{Flag, Kind, Table};
+use super::grammar::convert;
+use super::repr::repr;
+use crate::error::{Refusal, UsageError};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'a> {
+    /// The flag, as error messages name it.
+    pub flag: &'static str,
+    pub value: &'a Value,
+    pub is_given: bool,
+}
+
+/// The value of every flag of a table.
+#[derive(Debug, Clone)]
+pub struct Values {
+    pub(crate) table: &'static Table,
+    pub(crate) values: Vec<Value>,
+    pub(crate) given: Vec<bool>,
+    /// Which values come from a configuration file or an environment variable.
+    pub(crate) implied: Vec<bool>,
+    /// Flags given more than once, in order of their second occurrence.
+    pub duplicates: Vec<String>,
+    /// The engine's arguments, with full flag names.
+    pub engine_words: Vec<String>,
+    /// Engine arguments that are in no table.
+    pub unknown: Vec<String>,
+}
+
+impl From<&Values> for Values {
+    fn from(values: &Values) -> Self {
+        values.clone()
+    }
+}
+
+impl Values {
+    pub fn defaults(table: &'static Table) -> Self {
+        let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
+        Values {
+            table,
+            values,
+            given: vec![false; table.flags.len()],
+            implied: vec![false; table.flags.len()],
+            duplicates: Vec::new(),
+            engine_words: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Every flag that has a value, with the name of its value.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
+        self.table.flags.iter().zip(&self.values).filter(|(flag, _)| flag.kind != Kind::Help)
+    }
+
+    fn position(&self, name: &str) -> usize {
+        self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
+    }
+
+    /// Copies the given values of flags that both commands have with the same kind.
+    pub fn take_over(&mut self, other: &Values) {
+        for (at, flag) in self.table.flags.iter().enumerate() {
+            let same = other.table.flags.iter().position(|theirs| {
+                theirs.names[0] == flag.names[0]
+                    && std::mem::discriminant(&theirs.kind) == std::mem::discriminant(&flag.kind)
+            });
+            if let Some(place) = same.filter(|place| other.given[*place]) {
+                self.values[at] = other.values[place].clone();
+                self.given[at] = true;
+                self.implied[at] = other.implied[place];
+            }
+        }
+        self.duplicates.clone_from(&other.duplicates);
+    }
+
+    /// Marks all values so far as those of a configuration file or of environment variables.
+    pub(crate) fn imply(&mut self) {
+        self.implied.clone_from(&self.given);
+    }
+
+    /// The words that give the values of a configuration file and of environment variables, flag by flag.
+    pub fn implied_words(&self) -> Vec<Vec<String>> {
+        let rows = self.table.flags.iter().zip(&self.values).zip(&self.implied);
+        rows.filter(|(_, implied)| **implied).map(|((flag, value), _)| words_for(flag, value)).collect()
+    }
+
+    /// The words that give the value of a flag; none if it is not given.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        let at = self.position(name);
+        if self.given[at] { words_for(&self.table.flags[at], &self.values[at]) } else { Vec::new() }
+    }
+
+    pub fn forget(&mut self, name: &str) {
+        let at = self.position(name);
+        self.values[at] = self.table.flags[at].preset.value();
+        self.given[at] = false;
+    }
+
+    /// Sets a flag as if it were given; a switch needs no text.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
+        let at = self.position(name);
+        let flag = &self.table.flags[at];
+        self.values[at] = match flag.kind {
+            Kind::Switch => Value::Bool(true),
+            _ => convert(flag, name, &[text.to_owned()])?,
+        };
+        self.given[at] = true;
+        Ok(())
+    }
+
+    /// Sets the value of a flag as if it were given.
+    pub fn put(&mut self, name: &str, value: Value) {
+        let at = self.position(name);
+        self.values[at] = value;
+        self.given[at] = true;
+    }
+
+    /// Returns the value of a flag by its first option string.
+    pub fn get(&self, name: &str) -> &Value {
+        &self.values[self.position(name)]
+    }
+
+    /// Returns the value of a row, read by a function. A row that is not in the table has its default.
+    pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
+        match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
+            Some(at) => read(Setting { flag: row.long(), value: &self.values[at], is_given: self.given[at] }),
+            None => read(Setting { flag: row.long(), value: &row.preset.value(), is_given: false }),
+        }
+    }
+
+    pub fn given(&self) -> impl Iterator<Item = &'static Flag> {
+        self.table.flags.iter().zip(&self.given).filter(|(_, given)| **given).map(|(flag, _)| flag)
+    }
+
+    /// The first given flag with one of these properties.
+    pub fn first_tagged(&self, tags: u32) -> Option<&'static str> {
+        self.given().find(|flag| flag.has(tags)).map(|flag| flag.names[0])
+    }
+
+    pub fn given_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+        names.into_iter().filter(|name| self.is_given(name))
+    }
+
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given[self.position(name)]
+    }
+
+    /// Rejects numbers outside of their flags' ranges, and flags that do not go together.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_ranges()?;
+        let given = |name: &str| self.table.find(name).is_some_and(|flag| self.is_given(flag.names[0]));
+        let known = |name: &str| self.table.implied.contains(&name) || given(name);
+        for flag in self.given() {
+            if let Some(&other) = flag.excludes.iter().find(|other| given(other)) {
+                return Err(Refusal::Together { flag: flag.names[0], other });
+            }
+        }
+        for flag in self.given() {
+            if let Some(&other) = flag.needs.iter().find(|other| !other.split(" or ").any(known)) {
+                return Err(Refusal::Alone { flag: flag.names[0], other });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects numbers outside of their flags' ranges.
+    pub fn check_ranges(&self) -> Result<(), Refusal> {
+        for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
+            let number = match value {
+                // The text of an optional value is a number if the flag has a range.
+                Value::Str(text) => Some(python_float(text).unwrap_or(f64::NAN)),
+                value => value.as_f64(),
+            };
+            if let (Some(bounds), Some(number), true) = (flag.bounds, number, *given)
+                && !bounds.hold(number)
+            {
+                let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
+                return Err(Refusal::range(flag.long(), shown, bounds));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn complete(&self) -> Result<(), UsageError> {
+        let rows = self.table.flags.iter().zip(&self.given);
+        let missing: Vec<String> =
+            rows.filter(|(flag, given)| flag.required && !**given).map(|(flag, _)| flag.title()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(UsageError::Missing { what: missing.join(", ") }) }
+    }
+}
