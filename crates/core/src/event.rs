@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use note::{Layout, Note};
-pub use search::{Load, Most, SearchNote, SearchRow, UNLIMITED, level_text};
+pub use search::{Load, Most, SearchNote, SearchRow, level_text};
 pub use suite::SuiteNote;
 pub use sweep::{LevelNote, SweepNote};
 pub use tune::TuneNote;

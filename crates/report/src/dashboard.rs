@@ -26,10 +26,8 @@ pub fn is_by_product(path: &Path) -> bool {
 /// The tables of a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dashboard {
-    latency: Vec<Dict>,
-    throughput: Vec<Dict>,
-    serving: Vec<Dict>,
-    startup: Vec<Dict>,
+    /// The rows of all tables, by test name.
+    rows: Vec<(ResultKind, Dict)>,
     /// Description of the machine: names and values.
     platform: Vec<(&'static str, Value)>,
     /// Files without a result, and why.
@@ -58,10 +56,7 @@ impl Dashboard {
                 dashboard.skipped.push((name, "it holds no result of a benchmark".to_owned()));
             }
         }
-        let Dashboard { latency, throughput, serving, startup, .. } = &mut dashboard;
-        for rows in [latency, throughput, serving, startup] {
-            rows.sort_by(|a, b| name_of(a).cmp(name_of(b)));
-        }
+        dashboard.rows.sort_by(|(_, a), (_, b)| name_of(a).cmp(name_of(b)));
         Ok(dashboard)
     }
 
@@ -110,37 +105,37 @@ impl Dashboard {
         if let Some(gpus) = result.get("gpu_type").and_then(Value::as_str).map(counted) {
             result.set("gpu_type", gpus);
         }
-        let rows = match kind {
-            ResultKind::Latency => &mut self.latency,
-            ResultKind::Throughput => &mut self.throughput,
-            ResultKind::Serving => &mut self.serving,
-            ResultKind::Startup => &mut self.startup,
-        };
-        rows.push(row(kind, &result));
+        self.rows.push((kind, row(kind, &result)));
         true
     }
 
-    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<String>); 4] {
+    /// The tables by their names.
+    fn tables(&self) -> [(&'static str, Table); 4] {
         [
-            ("Latency tests", "latency", &self.latency, order(ResultKind::Latency)),
-            ("Throughput tests", "throughput", &self.throughput, order(ResultKind::Throughput)),
-            ("Serving tests", "serving", &self.serving, order(ResultKind::Serving)),
-            ("Startup tests", "startup", &self.startup, order(ResultKind::Startup)),
+            ("latency", ResultKind::Latency),
+            ("throughput", ResultKind::Throughput),
+            ("serving", ResultKind::Serving),
+            ("startup", ResultKind::Startup),
         ]
+        .map(|(name, kind)| {
+            let rows: Vec<Dict> =
+                self.rows.iter().filter(|(other, _)| *other == kind).map(|(_, row)| row.clone()).collect();
+            (name, Table::of(&rows, &order(kind)))
+        })
     }
 
     /// Returns whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
-        self.tables().iter().all(|table| table.2.is_empty())
+        self.rows.is_empty()
     }
 
     /// The tables as Markdown, followed by all metrics as JSON.
     pub fn markdown(&self) -> String {
         let mut numbers = Dict::new();
-        for (_, key, rows, order) in self.tables() {
+        for (name, table) in self.tables() {
             // vLLM's readers know three tables.
-            if !(key == "startup" && rows.is_empty()) {
-                numbers.set(key, by_column(&Table::of(rows, &order)));
+            if !(name == "startup" && table.rows.is_empty()) {
+                numbers.set(name, by_column(&table));
             }
         }
         let json = dumps(&finite(Value::Dict(numbers))).replace('`', "\\u0060");
@@ -149,8 +144,9 @@ impl Dashboard {
 
     pub fn tables_markdown(&self) -> String {
         let mut out = String::new();
-        for (title, _, rows, order) in self.tables().into_iter().filter(|table| !table.2.is_empty()) {
-            out += &format!("## {title}\n\n{}\n", Table::of(rows, &order).markdown());
+        for (name, table) in self.tables().into_iter().filter(|(_, table)| !table.rows.is_empty()) {
+            let (first, rest) = name.split_at(1);
+            out += &format!("## {}{rest} tests\n\n{}\n", first.to_uppercase(), table.markdown());
         }
         if !self.platform.is_empty() {
             let headings = vec![String::new(), "Platform Info".to_owned()];
@@ -162,10 +158,8 @@ impl Dashboard {
 
     /// All rows as a list of objects with headings as keys, as comparisons read them.
     pub fn rows(&self) -> Value {
-        let rows = self.tables().into_iter().flat_map(|(_, _, rows, order)| {
-            let table = Table::of(rows, &order);
-            let row = move |cells: Vec<Value>| Value::Dict(table.headings.iter().cloned().zip(cells).collect());
-            table.rows.clone().into_iter().map(row).collect::<Vec<_>>()
+        let rows = self.tables().into_iter().flat_map(|(_, Table { headings, rows })| {
+            rows.into_iter().map(move |cells| Value::Dict(headings.iter().cloned().zip(cells).collect()))
         });
         finite(Value::List(rows.collect()))
     }

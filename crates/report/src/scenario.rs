@@ -4,7 +4,7 @@ pub mod structured;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, float_repr};
-use tacho_metrics::{Sample, Statistics};
+use tacho_metrics::{MetricKind, Sample, Statistics, Summary};
 use tacho_record::RunRecord;
 
 use crate::style::{title, two, value_line};
@@ -30,59 +30,41 @@ pub fn sampled(requests: &[Request], repeats: usize) -> Vec<String> {
     ]
 }
 
-/// Sequential requests, timed as in vLLM's scripts.
-#[derive(Debug, Clone)]
-pub struct Pass {
-    name: &'static str,
-    seconds: f64,
-    requests: usize,
-    failed: usize,
-    input: u64,
-    output: u64,
-    ttft: Statistics,
-    /// Fraction of prompt tokens from the cache, if the server reports it.
-    observed: Option<f64>,
-    /// Prompt tokens from outside the engine's own cache, if the server counts them.
-    external: Option<f64>,
+/// A run over the requests of a scenario.
+pub struct Pass<'a> {
+    pub name: &'static str,
+    pub record: &'a RunRecord,
     /// The hit rate of an unbounded cache.
-    limit: f64,
+    pub limit: f64,
 }
 
-impl Pass {
-    /// The metrics of a run. `limit` is the hit rate of an unbounded cache.
-    pub fn of(name: &'static str, record: &RunRecord, limit: f64) -> Self {
-        let samples = &record.measured.samples;
-        let done: Vec<_> = samples.iter().filter(|sample| sample.success()).collect();
-        Pass {
-            name,
-            seconds: record.measured.duration,
-            requests: done.len(),
-            failed: samples.len() - done.len(),
-            input: done.iter().map(|sample| sample.prompt_len).sum(),
-            output: done.iter().map(|sample| sample.output_len).sum(),
-            ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
-            observed: record.measured.cache_hit_rate(),
-            external: record.measured.server.get(EXTERNAL).and_then(|series| series.growth()),
-            limit,
-        }
+impl Pass<'_> {
+    /// Fraction of prompt tokens from the cache, if the server reports it.
+    fn observed(&self) -> Option<f64> {
+        self.record.measured.cache_hit_rate()
+    }
+
+    /// Prompt tokens from outside the engine's own cache, if the server counts them.
+    fn external(&self) -> Option<f64> {
+        self.record.measured.server.get(EXTERNAL).and_then(|series| series.growth())
     }
 
     pub fn lines(&self) -> Vec<String> {
-        let rate = |count: f64| two(count / self.seconds);
+        let (summary, seconds) = (&self.record.summary, self.record.measured.duration);
+        let rate = |count: u64| two(count as f64 / seconds);
         let mut lines = vec![title(&format!(" {} ", self.name), '-')];
-        lines.push(value_line("Wall time (s):", format!("{:.4}", self.seconds)));
-        lines.push(value_line("Request throughput (req/s):", rate(self.requests as f64)));
-        lines.push(value_line("Input token throughput (tok/s):", rate(self.input as f64)));
-        lines.push(value_line("Output token throughput (tok/s):", rate(self.output as f64)));
-        lines.push(value_line("Mean TTFT (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
-        lines.push(value_line("P99 TTFT (ms):", milliseconds(&self.ttft, p99(&self.ttft))));
-        let observed = self.observed.map_or_else(|| "not reported".to_owned(), |share| two(share * 100.0));
+        lines.push(value_line("Wall time (s):", format!("{seconds:.4}")));
+        lines.push(value_line("Request throughput (req/s):", rate(summary.completed)));
+        lines.push(value_line("Input token throughput (tok/s):", rate(summary.total_input)));
+        lines.push(value_line("Output token throughput (tok/s):", rate(output(summary))));
+        lines.extend(time_lines(summary, MetricKind::Ttft, &["Mean", "P99"]));
+        let observed = self.observed().map_or_else(|| "not reported".to_owned(), |share| two(share * 100.0));
         lines.push(value_line("Cache hits, observed (%):", observed));
         lines.push(value_line("Cache hits, upper bound (%):", two(self.limit * 100.0)));
-        let external = self.external.filter(|tokens| *tokens > 0.0);
+        let external = self.external().filter(|tokens| *tokens > 0.0);
         lines.extend(external.map(|tokens| value_line("External cache hits (tokens):", tokens)));
-        if self.failed > 0 {
-            lines.push(value_line("Failed requests:", self.failed));
+        if summary.failed > 0 {
+            lines.push(value_line("Failed requests:", summary.failed));
         }
         lines
     }
@@ -90,21 +72,22 @@ impl Pass {
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
         dict.set("pass", self.name);
-        dict.set("elapsed_time", self.seconds);
-        dict.set("completed", self.requests);
-        dict.set("failed", self.failed);
-        dict.set("total_input_tokens", self.input);
-        dict.set("total_output_tokens", self.output);
-        set_times(&mut dict, "ttft", &self.ttft);
-        dict.set("prefix_cache_hit_rate", self.observed);
+        let summary = &self.record.summary;
+        dict.set("elapsed_time", self.record.measured.duration);
+        dict.set("completed", summary.completed);
+        dict.set("failed", summary.failed);
+        dict.set("total_input_tokens", summary.total_input);
+        dict.set("total_output_tokens", output(summary));
+        set_times(&mut dict, summary, MetricKind::Ttft);
+        dict.set("prefix_cache_hit_rate", self.observed());
         dict.set("prefix_cache_hit_rate_limit", self.limit);
-        dict.set("external_prefix_cache_hits", self.external);
+        dict.set("external_prefix_cache_hits", self.external());
         Value::Dict(dict)
     }
 
     /// A warning if a cold pass had more cache hits than its own prompts explain.
     pub fn warning(&self) -> Option<String> {
-        let observed = self.observed.filter(|observed| *observed > self.limit + 0.01)?;
+        let observed = self.observed().filter(|observed| *observed > self.limit + 0.01)?;
         Some(format!(
             "the cache was warm before the {} pass: {:.1}% of the tokens were found in it, and the prompts themselves \
              can only account for {:.1}%; pass --reset-prefix-cache or --cache-salt",
@@ -113,16 +96,11 @@ impl Pass {
             self.limit * 100.0
         ))
     }
-
-    /// Duration in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
-    }
 }
 
 /// The first and the second pass, with the ratio of their durations; lines and file.
-pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
-    let ratio = first.seconds / second.seconds;
+pub fn two_passes(first: &Pass<'_>, second: &Pass<'_>) -> (Vec<String>, Dict) {
+    let ratio = first.record.measured.duration / second.record.measured.duration;
     let mut lines = [first.lines(), second.lines()].concat();
     lines.push(title("", '-'));
     lines.push(value_line("Speed-up (first / second):", format!("{ratio:.2}")));
@@ -135,13 +113,13 @@ pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
 
 /// A pass over documents, after one that filled the cache in `warmup` seconds; `fresh` marks the first request of
 /// each document. Lines and file.
-pub fn documents(pass: &Pass, warmup: f64, record: &RunRecord, fresh: &[bool]) -> (Vec<String>, Dict) {
+pub fn documents(pass: &Pass<'_>, warmup: f64, fresh: &[bool]) -> (Vec<String>, Dict) {
     let mut lines = pass.lines();
     for (name, wanted) in [("Mean TTFT, new document (ms):", true), ("Mean TTFT, cached document (ms):", false)] {
-        let samples = record.measured.samples.iter().zip(fresh);
+        let samples = pass.record.measured.samples.iter().zip(fresh);
         let times = samples.filter(|(sample, fresh)| sample.success() && **fresh == wanted);
         let times = Statistics::of(times.map(|(sample, _)| sample.ttft).collect(), &[]);
-        lines.push(value_line(name, milliseconds(&times, times.mean_ms)));
+        lines.push(value_line(name, known(&times, times.mean_ms)));
     }
     lines.push(title("", '='));
     let mut file = Dict::new();
@@ -169,64 +147,45 @@ pub fn priorities(priorities: &[i64], record: &RunRecord, file: &mut Dict) -> Ve
     let mut each: Vec<i64> = priorities.to_vec();
     each.sort_unstable();
     each.dedup();
-    let classes: Vec<Class> = each.into_iter().map(|priority| Class::of(priority, &samples)).collect();
+    let class = |priority: i64| {
+        let mine = samples.iter().filter(|(own, _)| *own == priority).map(|(_, sample)| sample.clone());
+        (priority, Summary::of(&record.setup, &mine.collect(), record.measured.duration))
+    };
+    let classes: Vec<(i64, Summary)> = each.into_iter().map(class).collect();
     let inversions = inversions(&samples);
     let preempted = record.measured.server.get("vllm:num_preemptions_total").and_then(|series| series.growth());
-    let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
+    let mut lines: Vec<String> =
+        classes.iter().flat_map(|(priority, summary)| class_lines(*priority, summary)).collect();
     lines.push(title("", '-'));
     lines.push(value_line("Priority inversions (%):", two(inversions * 100.0)));
     lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
     lines.push(title("", '='));
-    file.set("classes", classes.iter().map(Class::to_json).collect::<Vec<Value>>());
+    let class_json = |(priority, summary): &(i64, Summary)| class_json(*priority, summary);
+    file.set("classes", classes.iter().map(class_json).collect::<Vec<Value>>());
     file.set("inversions", inversions);
     file.set("preemptions", preempted);
     lines
 }
 
-/// Requests of one priority.
-struct Class {
-    priority: i64,
-    count: usize,
-    failed: usize,
-    ttft: Statistics,
-    e2el: Statistics,
+fn class_lines(priority: i64, summary: &Summary) -> Vec<String> {
+    let mut lines = vec![
+        title(&format!(" Priority {priority} "), '-'),
+        value_line("Requests:", summary.completed + summary.failed),
+        value_line("Failed requests:", summary.failed),
+    ];
+    lines.extend(time_lines(summary, MetricKind::Ttft, &["Mean", "Median", "P99"]));
+    lines.extend(time_lines(summary, MetricKind::E2el, &["Mean", "P99"]));
+    lines
 }
 
-impl Class {
-    fn of(priority: i64, samples: &[(i64, Sample)]) -> Self {
-        let mine: Vec<&Sample> = samples.iter().filter(|(own, _)| *own == priority).map(|(_, one)| one).collect();
-        let done: Vec<&&Sample> = mine.iter().filter(|sample| sample.success()).collect();
-        Class {
-            priority,
-            count: mine.len(),
-            failed: mine.len() - done.len(),
-            ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
-            e2el: Statistics::of(done.iter().map(|sample| sample.latency).collect(), &[99.0]),
-        }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        vec![
-            title(&format!(" Priority {} ", self.priority), '-'),
-            value_line("Requests:", self.count),
-            value_line("Failed requests:", self.failed),
-            value_line("Mean TTFT (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)),
-            value_line("Median TTFT (ms):", milliseconds(&self.ttft, self.ttft.median_ms)),
-            value_line("P99 TTFT (ms):", milliseconds(&self.ttft, p99(&self.ttft))),
-            value_line("Mean E2EL (ms):", milliseconds(&self.e2el, self.e2el.mean_ms)),
-            value_line("P99 E2EL (ms):", milliseconds(&self.e2el, p99(&self.e2el))),
-        ]
-    }
-
-    fn to_json(&self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("priority", self.priority);
-        dict.set("requests", self.count);
-        dict.set("failed", self.failed);
-        set_times(&mut dict, "ttft", &self.ttft);
-        set_times(&mut dict, "e2el", &self.e2el);
-        Value::Dict(dict)
-    }
+fn class_json(priority: i64, summary: &Summary) -> Value {
+    let mut dict = Dict::new();
+    dict.set("priority", priority);
+    dict.set("requests", summary.completed + summary.failed);
+    dict.set("failed", summary.failed);
+    set_times(&mut dict, summary, MetricKind::Ttft);
+    set_times(&mut dict, summary, MetricKind::E2el);
+    Value::Dict(dict)
 }
 
 /// Fraction of pairs in which a request got its first token before a more urgent one that arrived no later.
@@ -246,16 +205,30 @@ fn inversions(samples: &[(i64, Sample)]) -> f64 {
     if pairs == 0 { 0.0 } else { wrong as f64 / pairs as f64 }
 }
 
-fn p99(times: &Statistics) -> f64 {
-    times.percentile_ms(99.0).unwrap_or(f64::NAN)
+fn output(summary: &Summary) -> u64 {
+    summary.generation().map_or(0, |generation| generation.total_output)
 }
 
 /// A time in milliseconds, or that nothing was measured.
-fn milliseconds(times: &Statistics, value: f64) -> String {
+fn known(times: &Statistics, value: f64) -> String {
     if times.count == 0 { "none".to_owned() } else { two(value) }
 }
 
-fn set_times(dict: &mut Dict, name: &str, times: &Statistics) {
+fn time_lines(summary: &Summary, kind: MetricKind, which: &[&str]) -> Vec<String> {
+    let Some(times) = summary.statistics(kind) else { return Vec::new() };
+    let line = |which: &&str| {
+        let value = match *which {
+            "Mean" => times.mean_ms,
+            "Median" => times.median_ms,
+            _ => times.percentile_ms(99.0).unwrap_or(f64::NAN),
+        };
+        value_line(&format!("{which} {} (ms):", kind.name().to_uppercase()), known(times, value))
+    };
+    which.iter().map(line).collect()
+}
+
+fn set_times(dict: &mut Dict, summary: &Summary, kind: MetricKind) {
+    let (Some(times), name) = (summary.statistics(kind), kind.name()) else { return };
     let known = |value: f64| (times.count > 0).then_some(value);
     dict.set(format!("mean_{name}_ms"), known(times.mean_ms));
     dict.set(format!("median_{name}_ms"), known(times.median_ms));

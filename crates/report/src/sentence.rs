@@ -1,6 +1,6 @@
 //! The texts of a run's notes: in vLLM's wording for programs, and for people.
 
-use tacho_core::event::{Layout, Load, Note, SearchRow, UNLIMITED, Work, level_text};
+use tacho_core::event::{Layout, Load, Note, SearchRow, Work, level_text};
 use tacho_core::json::{Value, quoted};
 use tacho_core::secret::redact_words;
 
@@ -52,7 +52,7 @@ impl Layout for Person {
 /// A load, as an integer if possible.
 fn number(load: f64) -> Value {
     match load {
-        _ if load >= UNLIMITED => Value::from(level_text(load)),
+        _ if load.is_infinite() => Value::from(level_text(load)),
         _ if load.fract() == 0.0 => Value::Int(load as i64),
         _ => Value::Float(load),
     }

@@ -2,7 +2,6 @@
 //! selects the points; this module measures and stores them, with parameter sets, commands, processes, servers and
 //! files.
 
-mod after;
 mod archive;
 mod capacity;
 mod error;
@@ -12,11 +11,9 @@ mod level;
 mod process;
 mod server;
 mod session;
-mod slot;
 mod words;
 
-pub use after::AfterBench;
-pub use archive::{Archive, Bench, Host, Running, Style};
+pub use archive::{Archive, Bench, Host, Style, Tools};
 pub use capacity::Capacity;
 pub use error::{Error, Failure};
 pub(crate) use grid::same;
@@ -24,10 +21,8 @@ pub use grid::{Links, ParamSet, parse_params};
 pub(crate) use layout::{clean, directory, run_file, summary_file};
 pub(crate) use level::{Level, explore, required, worst};
 pub use process::{Processes, Supervised, program_exists};
-pub use server::{Address, ProcessHost, ResetKind, Resident};
+pub use server::{Address, AfterBench, ProcessHost, ResetKind, Running, Slot};
+pub use session::Report;
 pub(crate) use session::{Point, Session, Stop};
-pub use session::{Report, Tools};
-pub use slot::Slot;
-pub(crate) use tacho_core::event::UNLIMITED;
-pub(crate) use words::load_value;
+pub(crate) use words::{UNLIMITED_RATE, load_value, spelled};
 pub use words::{apply, option, split};

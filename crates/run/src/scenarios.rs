@@ -1,12 +1,11 @@
 //! Scenario benchmarks: special workloads on the same engines and the same client.
 
-pub mod batch;
 mod grammar;
 mod online;
 pub mod schema;
 mod score;
 mod structured;
 
-pub use online::{Documents, Online, Pass};
+pub use online::{Documents, Online, Pass, run_batches};
 use score::Judge;
 pub use structured::{answers, save};

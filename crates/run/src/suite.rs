@@ -3,12 +3,10 @@
 
 mod adaptive;
 mod command;
-mod error;
 mod file;
 mod runner;
 mod serving;
 
 pub use adaptive::AdaptiveSpec;
-pub use error::SuiteError;
-pub use file::{OfflineTest, ServingTest, Test, TestKind, parse_tests};
+pub use file::{Test, TestKind, parse_tests};
 pub use runner::{Hardware, PromptRule, Remote, ServerKind, SuitePlan, suite};

@@ -45,7 +45,7 @@ fn fuzz_suites() {
     fuzz("suites", &[serving.to_vec(), offline.to_vec()], CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         for test in parse_tests(Path::new("serving-tests.json"), &text).unwrap_or_default() {
-            let _ = (test.name().len(), test.kind().name(), test.engine().len(), test.model().is_some());
+            let _ = (test.name.len(), test.kind.name(), test.engine.len(), test.model.is_some());
         }
     });
 }

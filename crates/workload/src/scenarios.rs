@@ -7,7 +7,6 @@ mod prefix_caching;
 mod prioritization;
 mod schema_filter;
 mod structured;
-mod unique;
 
 pub use constraint::{ConstraintField, ConstraintKind};
 pub use long_document::{LongDocumentSpec, RepeatMode};

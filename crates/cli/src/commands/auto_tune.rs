@@ -4,18 +4,15 @@ mod batch;
 mod directory;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::bail;
 use tacho_core::json::Value;
 use tacho_decide::search::Criterion;
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
-use tacho_run::experiment::{
-    Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, Tools, apply, program_exists, split,
-};
+use tacho_run::experiment::{Address, AfterBench, ParamSet, ResetKind, apply, program_exists, split};
 
 use super::screen::Screen;
-use super::sweep::{Commands, Files, Simulators, check_client, is_tacho, screen, sets, supervised};
+use super::sweep::{Commands, Files, is_tacho, make_directory, screen, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -44,23 +41,14 @@ fn tune(
     sink: &Screen,
 ) -> anyhow::Result<TuneReport> {
     let plan = plan(args, settings, directory, variables)?;
-    let simulators = is_simulated(args, &plan).then(Simulators::default);
-    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), sink);
-    check(&plan, &bench, simulators.as_ref())?;
-    let processes = ProcessHost {
-        supervised: plan.supervised.clone(),
-        ready_timeout: Duration::from_secs(args.server_ready_timeout),
-    };
-    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    let simulated = args.sim || is_tacho(&plan.serve_cmd);
+    let commands = Commands::new(&plan.supervised, args.server_ready_timeout, simulated, sink);
+    check(&plan, &commands, simulated)?;
     if !args.dry_run {
-        directory::make(directory)?;
+        make_directory(directory, "--base")?;
     }
     let files = Files::new(directory.to_owned());
-    Ok(auto_tune(&plan, Tools { archive: &files, bench: &bench, host, sink })?)
-}
-
-fn is_simulated(args: &AutoTuneArgs, plan: &TunePlan) -> bool {
-    args.sim || is_tacho(&plan.serve_cmd)
+    Ok(auto_tune(&plan, commands.tools(&files))?)
 }
 
 fn verdict(args: &AutoTuneArgs, report: &TuneReport) -> anyhow::Result<Exit> {
@@ -169,20 +157,17 @@ fn client_words(
 }
 
 /// Validates all commands before the first one runs.
-fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
-    bench.check(&plan.bench_command(1.0)?)?;
+fn check(plan: &TunePlan, commands: &Commands<'_>, simulated: bool) -> anyhow::Result<()> {
+    commands.check(&plan.bench_command(1.0)?)?;
     for candidate in plan.candidates() {
-        let command = plan.server_command(&candidate, None)?;
-        if let Some(simulators) = simulators {
-            simulators.check(&command)?;
-        }
+        commands.check_server(&plan.server_command(&candidate, None)?)?;
     }
     if plan.dry_run {
         return Ok(());
     }
     let server = &plan.serve_cmd[0];
-    if simulators.is_none() && !program_exists(server) {
+    if !simulated && !program_exists(server) {
         bail!("no program {server:?}: check PATH, pass --serve-cmd, or use --sim");
     }
-    check_client(&plan.bench_cmd, &plan.serve_cmd, simulators.is_some())
+    commands.check_client(&plan.bench_cmd, &plan.serve_cmd)
 }

@@ -17,7 +17,7 @@ use tacho_loadgen::StopSignal;
 use tacho_report::Progress;
 use tacho_run::ServePlan;
 use tacho_run::offline::{Generated, PythonEngine, Sampling, Slot};
-use tacho_run::scenarios::{Online, batch};
+use tacho_run::scenarios::{Online, run_batches};
 use tacho_run::serve::{Contact, Prepared};
 use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
@@ -96,7 +96,7 @@ impl Scenario<'_> {
         self.interrupt.measuring();
         let stop = &self.interrupt.stop;
         let spec = offline::python("vllm", &self.batch.engine, &self.batch.worker, Dict::new(), stop)?;
-        let done = batch::run(batches, sampling, !self.batch.worker.quiet, &mut PythonEngine::new(spec))?;
+        let done = run_batches(batches, sampling, !self.batch.worker.quiet, &mut PythonEngine::new(spec))?;
         Ok(Some((requests, done)))
     }
 

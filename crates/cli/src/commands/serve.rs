@@ -21,7 +21,7 @@ pub(super) mod workload;
 use std::path::Path;
 
 use anyhow::anyhow;
-use tacho_core::json::Value;
+use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
 use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
@@ -31,6 +31,7 @@ use tacho_metrics::{Caveat, Trust};
 use tacho_record::RunRecord;
 use tacho_report::Progress;
 use tacho_report::html::run::About;
+use tacho_report::json::ResultFile;
 use tacho_report::style::harmless_line;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
@@ -205,13 +206,14 @@ fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>
     Ok(findings)
 }
 
-/// Runs a benchmark inside a sweep, against the sweep's simulator if there is one. Saves the result as the arguments
-/// request; the exit code reflects failed conditions.
+/// Runs a benchmark inside another command, against its simulator if there is one. With `save` the result is saved as
+/// the arguments request; otherwise that is up to the caller. The exit code reflects failed conditions.
 pub(crate) fn run_inside(
     args: &ServeArgs,
     command: &[String],
     simulator: Option<&Server>,
     place: Option<Membership>,
+    save: bool,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
     let destination = Destination::open(args)?;
@@ -225,7 +227,11 @@ pub(crate) fn run_inside(
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let note = charts::dataset_note(args, &prepared)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
-    destination.save(args, &record)?;
+    if save {
+        destination.save(args, &record)?;
+    } else {
+        destination.save_side(args, &record)?;
+    }
     let path = destination.path(args, &record);
     log::settle(&plan, args, path.as_deref());
     if let Some(path) = &path {
@@ -233,6 +239,11 @@ pub(crate) fn run_inside(
     }
     let exit = held(args, &record)?;
     Ok((record, exit))
+}
+
+/// The content of the result file of a run.
+pub(crate) fn result(args: &ServeArgs, record: &RunRecord) -> Dict {
+    ResultFile::new(record, destination::detail(args)).to_dict()
 }
 
 /// The exit code of a completed run: whether it was measurable, and whether conditions failed.

@@ -6,16 +6,15 @@ mod tests;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::json::write_whole;
-use tacho_run::experiment::{AfterBench, Host, ProcessHost, Report, ResetKind, Tools, program_exists, split};
-use tacho_run::suite::{AdaptiveSpec, PromptRule, ServerKind, SuitePlan, Test, suite};
+use tacho_run::experiment::{AfterBench, Report, ResetKind, program_exists, split};
+use tacho_run::suite::{AdaptiveSpec, PromptRule, ServerKind, SuitePlan, Test, TestKind, suite};
 
 use super::platform;
-use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised, verdict};
+use super::sweep::{Commands, Files, is_tacho, make_directory, screen, supervised, verdict};
 use crate::args::program::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
@@ -32,21 +31,15 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     let machine = Machine::look(args);
     let tests = tests::load(args, &machine)?;
     let plan = plan(args, &machine, tests)?;
-    let simulators = args.sim.then(Simulators::default);
-    check(args, &plan, &machine, simulators.as_ref())?;
     let sink = screen(&args.live, args.dry_run)?;
-    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), &sink);
-    let processes = ProcessHost {
-        supervised: plan.supervised.clone(),
-        ready_timeout: Duration::from_secs(args.server_ready_timeout),
-    };
-    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    let commands = Commands::new(&plan.supervised, args.server_ready_timeout, args.sim, &sink);
+    check(args, &plan, &machine, &commands)?;
     make_directory(&plan.directory, "--output-dir")?;
     let files = Files::new(plan.directory.clone());
     if !args.dry_run {
         environment(args, &plan, &machine)?;
     }
-    let report = suite(&plan, Tools { archive: &files, bench: &bench, host, sink: &sink })?;
+    let report = suite(&plan, commands.tools(&files))?;
     sink.close();
     if args.dry_run {
         return Ok(Exit::Done);
@@ -102,7 +95,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
 }
 
 /// Validates the plan before any server starts.
-fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Option<&Simulators>) -> anyhow::Result<()> {
+fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, commands: &Commands<'_>) -> anyhow::Result<()> {
     if plan.tests.is_empty() {
         bail!("no test is left: check --test-selector, --model-filter and --dtype-filter");
     }
@@ -113,11 +106,9 @@ fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Opti
         parse(COMMANDS, command[1..].iter().map(Into::into))
             .map_err(|error| anyhow!("{name}: {:?}: {error}", command.join(" ")))?;
     }
-    if let Some(simulators) = simulators {
-        for test in &plan.tests {
-            if let Test::Serving(test) = test {
-                simulators.check(&plan.server_command(test))?;
-            }
+    for test in &plan.tests {
+        if test.kind == TestKind::Serving {
+            commands.check_server(&plan.server_command(test))?;
         }
     }
     if args.dry_run {

@@ -8,12 +8,10 @@ pub(super) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 pub(crate) mod ranks;
-mod simulator;
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use tacho_core::json::Dict;
@@ -26,8 +24,7 @@ use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
 use tacho_run::experiment::{
-    AfterBench, Host, Links, ParamSet, ProcessHost, Processes, Report, ResetKind, Supervised, Tools, apply, option,
-    parse_params, program_exists, split,
+    Address, AfterBench, Links, ParamSet, Processes, Report, ResetKind, Supervised, Tools, apply, option, parse_params, split,
 };
 use tacho_run::sweep::{
     SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
@@ -42,9 +39,8 @@ use crate::interrupt::Interrupt;
 pub(super) use bench::Commands;
 pub(super) use command::is_tacho;
 use experiment::Experiment;
-pub(super) use experiment::make_directory;
+pub(super) use experiment::{make_directory, newest};
 pub(super) use files::Files;
-pub(super) use simulator::Simulators;
 
 /// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
@@ -64,53 +60,56 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         }
         _ => Vec::new(),
     };
-    let simulators = (args.flags.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
+    let simulated = args.flags.sim || is_tacho(&plan.serve_cmd);
     let sink = screen(&args.flags.place.live, args.flags.place.dry_run)?;
-    let bench = Commands::new(plan.supervised.clone(), args.flags.place.show_stdout, simulators.as_ref(), &sink);
-    check(&plan, &bench, simulators.as_ref())?;
-    let bench = bench.with_ranks(ranks::conduct(place, &plan)?);
-    let is_search = matches!(args.kind, SweepKind::Sla { .. });
-    let bench = bench.searching(is_search);
+    let mut commands = Commands::new(&plan.supervised, args.flags.server_ready_timeout, simulated, &sink);
+    check(&plan, &commands)?;
+    commands.ranks = ranks::conduct(place, &plan)?;
+    commands.searches = matches!(args.kind, SweepKind::Sla { .. });
     check_targets(&plan, &targets)?;
-    let processes = ProcessHost {
-        supervised: plan.supervised.clone(),
-        ready_timeout: Duration::from_secs(args.flags.server_ready_timeout),
-    };
-    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
     if let SweepKind::Workload { variable, .. } | SweepKind::Sla { variable, .. } = &args.kind {
         variable.check(&plan.bench_sets, "the search over load levels")?;
     }
-    if !plan.dry_run {
+    let dry_run = plan.dry_run;
+    if !dry_run {
+        if !simulated {
+            warn_of_port(&plan)?;
+        }
         experiment.open(&args.kind, &plan)?;
         interrupt.farewell(experiment.farewell());
     }
     let files = Files::new(plan.experiment.clone());
-    let dry_run = plan.dry_run;
-    let tools = Tools { archive: &files, bench: &bench, host, sink: &sink };
-    let report = match &args.kind {
-        SweepKind::Serve => serve(&plan, tools)?,
+    let report = run_kind(&args.kind, plan, targets, commands.tools(&files))?;
+    sink.close();
+    if !dry_run {
+        files.conclude(commands.searches);
+    }
+    let exit = verdict(&report)?;
+    // An SLO that no load meets fails the sweep, regardless of single runs.
+    Ok(if exit == Exit::Done { commands.code() } else { exit })
+}
+
+fn run_kind(
+    kind: &SweepKind,
+    sweep: SweepPlan,
+    targets: Vec<Vec<Criterion>>,
+    tools: Tools<'_>,
+) -> anyhow::Result<Report> {
+    match *kind {
+        SweepKind::Serve => Ok(serve(&sweep, tools)?),
         SweepKind::Workload { variable, iterations, label } => {
-            let at_once = is_tacho(&plan.bench_cmd);
-            let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label, at_once };
-            workload(&plan, tools)?
+            let at_once = is_tacho(&sweep.bench_cmd);
+            Ok(workload(&WorkloadPlan { sweep, variable, iterations, label, at_once }, tools)?)
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
-            let (variable, tolerance, seconds, budget) = (*variable, *tolerance, *seconds, *budget);
-            let plan = SlaPlan { sweep: plan, variable, targets, tolerance, seconds, budget };
+            let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget };
             let report = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;
             }
-            report
+            Ok(report)
         }
-    };
-    sink.close();
-    if !dry_run {
-        files.conclude(is_search);
     }
-    let exit = verdict(&report)?;
-    // An SLO that no load meets fails the sweep, regardless of single runs.
-    Ok(if exit == Exit::Done { bench.code() } else { exit })
 }
 
 /// The live view of consecutive benchmarks.
@@ -146,9 +145,9 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let files = Files::new(plan.experiment.clone());
     let supervised = supervised(args.place.show_stdout)?;
     let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_given };
-    // A start-up benchmark starts its engine itself.
-    let host = Simulators::default();
-    let report = startup(&plan, Tools { archive: &files, bench: &bench, host: &host, sink: &sink })?;
+    // A start-up benchmark starts its engine itself: no server is started.
+    let host = Commands::new(&supervised, 0, false, &sink);
+    let report = startup(&plan, Tools { bench: &bench, ..host.tools(&files) })?;
     sink.close();
     if !plan.dry_run {
         files.conclude(false);
@@ -185,32 +184,28 @@ fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> 
 }
 
 /// Validates all commands before the first one runs.
-fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
+fn check(plan: &SweepPlan, commands: &Commands<'_>) -> anyhow::Result<()> {
     plan.check()?;
     for set in &plan.bench_sets {
-        bench.check(&apply("--bench-cmd", &plan.bench_cmd, set)?)?;
+        commands.check(&apply("--bench-cmd", &plan.bench_cmd, set)?)?;
     }
-    if let Some(simulators) = simulators {
-        for set in &plan.serve_sets {
-            simulators.check(&apply("--serve-cmd", &plan.serve_cmd, set)?)?;
-        }
+    for set in &plan.serve_sets {
+        commands.check_server(&apply("--serve-cmd", &plan.serve_cmd, set)?)?;
     }
-    if plan.dry_run { Ok(()) } else { check_client(&plan.bench_cmd, &plan.serve_cmd, simulators.is_some()) }
+    if plan.dry_run { Ok(()) } else { commands.check_client(&plan.bench_cmd, &plan.serve_cmd) }
 }
 
-/// Rejects a third-party client that does not exist or cannot know the server's address.
-pub(super) fn check_client(bench_cmd: &[String], serve_cmd: &[String], simulated: bool) -> anyhow::Result<()> {
-    let program = &bench_cmd[0];
-    if is_tacho(bench_cmd) {
-        return Ok(());
-    }
-    if !program_exists(program) {
-        bail!("--bench-cmd: no program {program:?}: check its name and PATH");
-    }
-    if simulated && option(serve_cmd, "--port").is_none() {
-        bail!(
-            "--bench-cmd {program:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
-        );
+/// Warns if tacho's client sends to another port than the one that the server's command names.
+fn warn_of_port(plan: &SweepPlan) -> anyhow::Result<()> {
+    for (serve, bench) in plan.serve_sets.iter().zip(&plan.bench_sets) {
+        let serve = Address::of(&apply("--serve-cmd", &plan.serve_cmd, serve)?)?;
+        let bench = apply("--bench-cmd", &plan.bench_cmd, bench)?;
+        let (own, named) = (is_tacho(&bench), option(&bench, "--base-url").is_some());
+        if let Some(sends) = Address::of(&bench).ok().filter(|sends| own && !named && sends.port() != serve.port()) {
+            let (port, sends) = (serve.port(), sends.port());
+            tracing::warn!("--bench-cmd sends to port {sends} and --serve-cmd names port {port}: pass --port to both");
+            break;
+        }
     }
     Ok(())
 }
@@ -282,9 +277,6 @@ fn read(path: &str) -> anyhow::Result<String> {
 pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     let Some(path) = path else { return Ok(vec![ParamSet::default()]) };
     let sets = parse_params(Path::new(path), &read(path)?)?;
-    if sets.is_empty() {
-        bail!("{path}: there are no parameter sets in it, so nothing would be run: write at least [{{}}]");
-    }
     let hidden = sets.iter().any(|set| set.shown() != *set.values());
     let twice = sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.name() == set.name()));
     if let Some((_, set)) = twice.filter(|_| hidden) {

@@ -64,12 +64,9 @@ fn answer(Load { key, unit }: Load, most: &Most) -> String {
     }
 }
 
-/// The request rate that stands for unlimited load in commands and file names, as in vLLM.
-pub const UNLIMITED: f64 = 65536.0;
-
-/// A load as text.
+/// A load as text; an unlimited one is infinite.
 pub fn level_text(level: f64) -> String {
-    if level < UNLIMITED { level.to_string() } else { "unlimited".to_owned() }
+    if level.is_finite() { level.to_string() } else { "unlimited".to_owned() }
 }
 
 /// The parameter that a search varies.
@@ -83,7 +80,7 @@ pub struct Load {
 
 impl Load {
     fn amount(self, level: f64) -> String {
-        if level < UNLIMITED { format!("{level} {}", self.unit) } else { level_text(level) }
+        if level.is_finite() { format!("{level} {}", self.unit) } else { level_text(level) }
     }
 }
 

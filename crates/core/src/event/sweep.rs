@@ -19,6 +19,10 @@ notes! {
         (requests * 0.8).floor().max(1.0),
         (requests * 0.9).floor().max(1.0),
     );
+    Waiting { url: String, waited: u64, most: u64, log: PathBuf } => format!(
+        "waiting for {url} ({waited}s of {most}s)…; what the server says is in {}",
+        log.display()
+    );
     ServerEnds => "[END SERVER]";
     ServerFailed { name: String, failure: String } => format!("[FAILED SERVER COMBINATION] {name}: {failure}");
     FailureDetails(path: PathBuf) => format!("Failure details: {}", path.display());

@@ -1,6 +1,5 @@
 //! The chart of an SLO search: each metric against load, the SLO, and the estimate where the two cross.
 
-use tacho_core::event::UNLIMITED;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::mean;
@@ -78,18 +77,15 @@ fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
             Outcome::NotMet => "not met",
             other => other.style().0,
         };
-        let load = match number(level, "level") {
-            Some(level) if level < UNLIMITED => Value::from(short_tick(level)),
-            _ => Value::from("unlimited"),
-        };
+        let load = load(level).map_or_else(|| Value::from("unlimited"), |load| Value::from(short_tick(load)));
         let values = metrics().map(|metric| compared(level, metric).map_or(Value::Null, Value::Float));
         let first = [load, level.get("runs").cloned().unwrap_or(Value::Null)];
         let client = if is("client_unreliable") { "not reliable" } else { "ok" };
         first.into_iter().chain(values).chain([Value::from(verdict), Value::from(client)]).collect()
     };
     let mut levels = levels.to_vec();
-    let load = |level: &Dict| number(level, "level").unwrap_or(UNLIMITED);
-    levels.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    let order = |level: &Dict| load(level).unwrap_or(f64::INFINITY);
+    levels.sort_by(|a, b| order(a).total_cmp(&order(b)));
     Table { headings, rows: levels.iter().map(row).collect() }
 }
 
@@ -157,6 +153,11 @@ impl Answer {
     }
 }
 
+/// The load of a level; `None` if it is unlimited, which some files spell as vLLM's 65536.
+fn load(level: &Dict) -> Option<f64> {
+    number(level, "level").filter(|load| *load < 65536.0)
+}
+
 fn number(dict: &Dict, key: &str) -> Option<f64> {
     dict.get(key).and_then(Value::as_f64)
 }
@@ -193,8 +194,7 @@ fn panel(
     (levels, runs): (&[&Dict], &[&Dict]),
 ) -> Option<Panel> {
     let (metric, limit) = (criterion.metric.as_str(), criterion.target());
-    let point =
-        |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, compared(level, metric)?));
+    let point = |level: &Dict| Some((load(level)?, compared(level, metric)?));
     let doubt = |level: &Dict| match level.get("client_unreliable") {
         Some(Value::Bool(true)) => ", client unreliable",
         _ => "",

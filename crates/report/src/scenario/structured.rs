@@ -2,7 +2,8 @@
 
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
-use tacho_metrics::{MetricKind, Statistics};
+use tacho_metrics::{MetricKind, Sample, Statistics};
+use tacho_record::metric::TIMES;
 
 use crate::style::{percent, title, two, value_line};
 
@@ -61,22 +62,23 @@ impl StructuredSetup {
 /// The table, the score, and the valid responses.
 pub fn console(setup: &StructuredSetup, summary: &StructuredSummary, duration: f64) -> Vec<String> {
     let mut lines = vec![title(" Serving Benchmark Result ", '=')];
-    lines.push(value_line("Successful requests:", summary.completed));
+    let (all, generation) = (&summary.summary, summary.summary.generation());
+    lines.push(value_line("Successful requests:", all.completed));
     lines.extend(setup.max_concurrency.map(|limit| value_line("Maximum request concurrency:", limit)));
     if setup.request_rate.is_finite() {
         lines.push(value_line("Request rate configured (RPS):", two(setup.request_rate)));
     }
     lines.push(value_line("Benchmark duration (s):", two(duration)));
-    lines.push(value_line("Total input tokens:", summary.total_input));
-    lines.push(value_line("Total generated tokens:", summary.total_output));
-    lines.push(value_line("Request throughput (req/s):", two(summary.request_throughput)));
-    lines.extend(summary.goodput.map(|goodput| value_line("Request goodput (req/s):", two(goodput))));
-    lines.push(value_line("Output token throughput (tok/s):", two(summary.output_throughput)));
-    lines.push(value_line("Total token throughput (tok/s):", two(summary.total_throughput)));
+    lines.push(value_line("Total input tokens:", all.total_input));
+    lines.extend(generation.map(|of| value_line("Total generated tokens:", of.total_output)));
+    lines.push(value_line("Request throughput (req/s):", two(all.request_throughput)));
+    lines.extend(goodput(summary).map(|goodput| value_line("Request goodput (req/s):", two(goodput))));
+    lines.extend(generation.map(|of| value_line("Output token throughput (tok/s):", two(of.output_throughput))));
+    lines.push(value_line("Total token throughput (tok/s):", two(all.total_token_throughput)));
     for (kind, statistics) in &summary.latencies {
-        let (heading, name) = section(*kind);
-        lines.push(title(heading, '-'));
-        lines.extend(metric_lines(name, statistics));
+        let times = TIMES.iter().find(|times| times.name == kind.name());
+        lines.extend(times.map(|times| title(times.title, '-')));
+        lines.extend(times.into_iter().flat_map(|times| metric_lines(times.label, statistics)));
     }
     lines.push(title("", '='));
     lines.extend(setup.profiled.then(|| "Stopping profiler...".to_owned()));
@@ -86,14 +88,8 @@ pub fn console(setup: &StructuredSetup, summary: &StructuredSummary, duration: f
     lines
 }
 
-/// The heading of a latency and its name in lines.
-fn section(metric: MetricKind) -> (&'static str, &'static str) {
-    match metric {
-        MetricKind::Ttft => ("Time to First Token", "TTFT"),
-        MetricKind::Tpot => ("Time per Output Token (excl. 1st token)", "TPOT"),
-        MetricKind::Itl => ("Inter-token Latency", "ITL"),
-        _ => ("End-to-end Latency", "E2EL"),
-    }
+fn goodput(summary: &StructuredSummary) -> Option<f64> {
+    summary.summary.generation()?.request_goodput
 }
 
 fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
@@ -107,7 +103,7 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
 }
 
 /// What vLLM's score does not report: schema-valid responses, and failed requests.
-pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
+pub fn judgement(summary: &StructuredSummary) -> Vec<String> {
     let mut lines = vec![title(" tacho ", '=')];
     let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];
     for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.answers > 0) {
@@ -121,7 +117,7 @@ pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
     {
         lines.extend((times.count > 0).then(|| value_line(name, two(times.mean_ms))));
     }
-    lines.push(value_line("Failed requests:", failed));
+    lines.push(value_line("Failed requests:", summary.summary.failed));
     lines.push(title("", '='));
     lines
 }
@@ -140,20 +136,23 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
     file.set("max_concurrency", setup.max_concurrency);
     file.set("correct_rate(%)", summary.loose_rate);
     file.set("duration", duration);
-    file.set("completed", summary.completed);
-    file.set("total_input_tokens", summary.total_input);
-    file.set("total_output_tokens", summary.total_output);
-    file.set("request_throughput", summary.request_throughput);
-    file.set("output_throughput", summary.output_throughput);
-    file.set("total_token_throughput", summary.total_throughput);
+    let (all, generation) = (&summary.summary, summary.summary.generation());
+    file.set("completed", all.completed);
+    file.set("total_input_tokens", all.total_input);
+    file.set("total_output_tokens", generation.map(|of| of.total_output));
+    file.set("request_throughput", all.request_throughput);
+    file.set("output_throughput", generation.map(|of| of.output_throughput));
+    file.set("total_token_throughput", all.total_token_throughput);
     file.set("ttft_description", description(&summary.ttft));
     file.set("tpot_description", description(&summary.tpot));
-    let list = |value: &dyn Fn(&Answer) -> Value| answers.iter().map(value).collect::<Vec<Value>>();
-    file.set("input_lens", list(&|answer| Value::from(answer.prompt_len)));
-    file.set("output_lens", list(&|answer| Value::from(answer.output_len)));
-    file.set("ttfts", list(&|answer| Value::Float(answer.ttft)));
-    file.set("itls", list(&|answer| Value::List(answer.itl.iter().map(|&gap| Value::Float(gap)).collect())));
-    file.set("errors", list(&|answer| Value::from(answer.error.as_str())));
+    let list = |value: &dyn Fn(&Sample) -> Value| -> Vec<Value> {
+        answers.iter().map(|answer| value(&answer.sample)).collect()
+    };
+    file.set("input_lens", list(&|sample| Value::from(sample.prompt_len)));
+    file.set("output_lens", list(&|sample| Value::from(sample.output_len)));
+    file.set("ttfts", list(&|sample| Value::Float(sample.ttft)));
+    file.set("itls", list(&|sample| Value::List(sample.itl.to_vec().into_iter().map(Value::Float).collect())));
+    file.set("errors", list(&|sample| Value::from(sample.error.as_str())));
     for (kind, statistics) in &summary.latencies {
         latency(&mut file, *kind, statistics);
     }
@@ -161,7 +160,7 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
 }
 
 /// The part that vLLM does not save.
-pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
+pub fn own(summary: &StructuredSummary) -> Dict {
     let correct = |correct: &Correct| {
         let mut dict = Dict::new();
         dict.set("answers", correct.answers);
@@ -172,8 +171,8 @@ pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
         Value::Dict(dict)
     };
     let mut dict = Dict::new();
-    dict.set("request_goodput", summary.goodput);
-    dict.set("failed", failed);
+    dict.set("request_goodput", goodput(summary));
+    dict.set("failed", summary.summary.failed);
     let mean = |times: &Statistics| (times.count > 0).then_some(times.mean_ms);
     dict.set("mean_ttft_new_constraint_ms", mean(&summary.fresh));
     dict.set("mean_ttft_known_constraint_ms", mean(&summary.familiar));
@@ -184,7 +183,7 @@ pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
 
 fn output(answer: &Answer) -> Value {
     let mut dict = Dict::new();
-    dict.set("generated", answer.text.as_str());
+    dict.set("generated", String::from_utf8_lossy(&answer.sample.text).as_ref());
     dict.set("expected", answer.expected.clone());
     dict.set("correctness", answer.verdict.loose.map_or(Value::Null, Value::Bool));
     Value::Dict(dict)

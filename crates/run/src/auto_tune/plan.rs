@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
 use tacho_decide::search::Criterion;
 
-use crate::experiment::{AfterBench, Error, ParamSet, Supervised, UNLIMITED, apply, load_value};
+use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply, load_value};
 
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl TunePlan {
 }
 
 pub(super) fn rate(level: f64) -> Value {
-    if level == UNLIMITED { Value::from("inf") } else { load_value(level) }
+    if level.is_infinite() { Value::from("inf") } else { load_value(level) }
 }
 
 /// The request rate of a level as text.

@@ -12,7 +12,7 @@ use super::answer::Found;
 use super::plan::{Candidate, TunePlan, rate_text};
 use super::tuner::Tuner;
 use crate::experiment::layout::result_words;
-use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED, explore, required, worst};
+use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED_RATE, explore, required, worst};
 
 impl TunePlan {
     /// The runs of loads as the search reads them. All have the same number of prompts, so they have equal weight.
@@ -33,20 +33,20 @@ impl TunePlan {
 impl Tuner<'_> {
     /// Searches for the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
-        let mut top = Level::new(UNLIMITED);
+        let mut top = Level::new(f64::INFINITY);
         // A pass at unlimited load is repeated, because it ends the search.
         while top.results.is_empty() || (self.plan.passes(&top)? && top.results.len() < self.plan.num_runs) {
             self.run_level(candidate, slot, &mut top)?;
         }
         self.report_level(&top);
         if self.plan.passes(&top)? {
-            return Ok(Found { levels: vec![top], accepted: Some(UNLIMITED), estimate: None });
+            return Ok(Found { levels: vec![top], accepted: Some(f64::INFINITY), estimate: None });
         }
         // A rate limit matters from the achieved throughput on.
         let managed = top.mean("request_throughput").filter(|rate| *rate > 0.0).unwrap_or(1.0);
         let first = if managed < 1.0 { managed } else { managed.floor() + 1.0 };
         let search = Search {
-            levels: Levels::whole_rates(first, UNLIMITED - 1.0),
+            levels: Levels::whole_rates(first, UNLIMITED_RATE - 1.0),
             model: Model::Monotone,
             unit: &|_| 0.0,
             budget: f64::INFINITY,

@@ -8,7 +8,7 @@ use tacho_core::{RunEvent, Work};
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
-use crate::experiment::{Error, Failure, ParamSet, Report, Session, Slot, Style, Tools, UNLIMITED, apply};
+use crate::experiment::{Error, Failure, ParamSet, Report, Session, Slot, Style, Tools, apply};
 
 /// Prompts of the profiled run: a longer trace is too large to inspect.
 const PROFILED_PROMPTS: u64 = 100;
@@ -24,7 +24,7 @@ pub fn auto_tune(plan: &TunePlan, tools: Tools<'_>) -> Result<TuneReport, Error>
     for candidate in &candidates {
         plan.server_command(candidate, None)?;
     }
-    plan.bench_command(UNLIMITED)?;
+    plan.bench_command(f64::INFINITY)?;
     let mut tuner = Tuner::prepare(plan, tools);
     if plan.dry_run {
         tuner.show(&candidates)?;
@@ -41,7 +41,7 @@ impl Tuner<'_> {
         for candidate in candidates {
             let share = self.plan.memory_shares.first().map(String::as_str);
             self.say(TuneNote::Would { who: "Server", command: self.plan.server_command(candidate, share)? });
-            self.say(TuneNote::Would { who: "Benchmark", command: self.plan.bench_command(UNLIMITED)? });
+            self.say(TuneNote::Would { who: "Benchmark", command: self.plan.bench_command(f64::INFINITY)? });
         }
         self.say(TuneNote::Place { directory: self.plan.directory.clone() });
         Ok(())
@@ -107,7 +107,10 @@ impl Tuner<'_> {
         let ours = self.plan.description();
         let other = ours.iter().find(|(key, value)| theirs.get(key) != Some(*value)).map(|(key, _)| key.to_owned());
         match other {
-            Some(key) => Err(Error::MadeWithOther { path, key }),
+            Some(key) => Err(Error::file(
+                &path,
+                format!("it was made with another {key}: use the same, or start again without --resume"),
+            )),
             None => Ok(Some(stored)),
         }
     }
@@ -131,7 +134,7 @@ impl Tuner<'_> {
             let command = self.plan.server_command(last, Some(share))?;
             self.say(TuneNote::TryingShare { share: share.clone() });
             let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
-            match slot.ensure(self.tools.host) {
+            match slot.ensure(self.tools) {
                 Ok(_) => {
                     self.say(TuneNote::UsingShare { share: share.clone() });
                     return Ok(Some(share.clone()));

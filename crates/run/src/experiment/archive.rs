@@ -2,32 +2,39 @@
 
 use std::path::Path;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::EventSink;
+use tacho_core::json::{Dict, Value, dumps_indented};
 
 use super::error::Failure;
+use super::server::Running;
 
 /// Stored results. Each file is written atomically.
 pub trait Archive {
-    /// The result of a completed run; `None` if there is none or it cannot be read.
+    /// The content of a JSON file; `None` if there is none or it cannot be read.
+    fn value(&self, path: &Path) -> Option<Value>;
+    /// The result of a completed run.
     fn result(&self, path: &Path) -> Option<Dict>;
-    /// Returns whether there is a readable file of any kind.
-    fn has(&self, path: &Path) -> bool;
-    fn list(&self, path: &Path) -> Option<Vec<Value>>;
     /// The names of the subdirectories of a directory.
     fn directories(&self, path: &Path) -> Vec<String>;
     /// Prepares for the result of a run and records that it has started.
     fn begin(&self, path: &Path) -> Result<(), Failure>;
-    /// The result that the benchmark wrote.
+    /// The result that another program's benchmark wrote.
     fn measured(&self, path: &Path) -> Result<Dict, Failure>;
     /// Stores the completed result of a started run.
     fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure>;
     /// Discards a started run.
     fn discard(&self, path: &Path);
-    /// Stores a list of results, or the description of a failure or of a search result.
-    fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure>;
     fn text(&self, path: &Path, text: &str) -> Result<(), Failure>;
     /// Stores the table of all results so far.
     fn table(&self, rows: &[Dict]) -> Result<(), Failure>;
+
+    /// Stores a list of results, or the description of a failure or of a search result.
+    fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure> {
+        match style {
+            Style::Result => self.text(path, &dumps_indented(value, 4)),
+            Style::Note => self.text(path, &(dumps_indented(value, 2) + "\n")),
+        }
+    }
 }
 
 /// The layout of a file.
@@ -40,8 +47,9 @@ pub enum Style {
 }
 
 pub trait Bench {
-    /// Runs a command, which writes its result to `output`. Its own output goes to `log` if there is one.
-    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<(), Failure>;
+    /// Runs a command and returns its result; `None` if the command is another program, which has written its result to
+    /// `output`. Its own output goes to `log` if there is one.
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure>;
 }
 
 pub trait Host {
@@ -52,13 +60,15 @@ pub trait Host {
         command: &[String],
         variables: &[(String, String)],
         log: &Path,
-    ) -> Result<Box<dyn Running>, Failure>;
+        sink: &dyn EventSink,
+    ) -> Result<Running, Failure>;
 }
 
-/// A server that runs until it is dropped.
-pub trait Running {
-    /// Its URL, as `http://host:port`.
-    fn address(&self) -> String;
-    /// Why it no longer runs, if it does not.
-    fn lost(&mut self) -> Option<Failure>;
+/// What an experiment works with.
+#[derive(Clone, Copy)]
+pub struct Tools<'a> {
+    pub archive: &'a dyn Archive,
+    pub bench: &'a dyn Bench,
+    pub host: &'a dyn Host,
+    pub sink: &'a dyn EventSink,
 }

@@ -1,10 +1,8 @@
-//! Errors of sweeps, before they start and while they run.
+//! Errors of experiments, before they start and while they run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tacho_core::json::ParseError;
-
-/// Why a sweep failed.
+/// Why an experiment failed.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -14,28 +12,18 @@ pub enum Error {
     EmptyCommand { flag: &'static str },
     #[error("{flag} ends with {word}, which has no value that {key:?} of the parameter file could replace")]
     NoValueToReplace { flag: &'static str, word: String, key: String },
-    #[error("{}: not JSON: {fault}", path.display())]
-    Json { path: PathBuf, fault: ParseError },
-    #[error("{}: must be a list of objects or an object of named objects, not {found}", path.display())]
-    NotAGrid { path: PathBuf, found: &'static str },
-    #[error("{}: there are no parameter sets in it, so that nothing would be run: write [{{}}] to change nothing", path.display())]
-    NoSet { path: PathBuf },
+    /// A parameter or test file that cannot be used.
+    #[error("{}: {problem}", path.display())]
+    File { path: PathBuf, problem: String },
+    /// A file of SLOs that cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Targets { path: PathBuf, problem: String },
     #[error("--link-vars: no server set and client set belong together, so that nothing would be run")]
     NothingLinked,
-    #[error("{}: {place} must be an object of parameters, not {found}", path.display())]
-    NotASet { path: PathBuf, place: String, found: &'static str },
-    #[error("{}: the name {name:?} is given to more than one parameter set: make the names unique", path.display())]
-    RepeatedName { path: PathBuf, name: String },
     #[error("--link-vars: {item:?} is not a link: write serve_key=bench_key, with commas between several")]
     Link { item: String },
     #[error("--bench-params: {key:?} must not be set: {what} sets it")]
     Explored { key: String, what: &'static str },
-    #[error("{}: {fault}", path.display())]
-    Criterion { path: PathBuf, fault: tacho_decide::search::BadCriterion },
-    #[error("{}: {error}", path.display())]
-    Number { path: PathBuf, error: tacho_record::Error },
-    #[error("{}: item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}", path.display())]
-    NoCriterion { path: PathBuf, at: usize },
     #[error(
         "--serve-cmd {program:?}: how to reset its caches between runs is not known: pass --after-bench-cmd \
          (such as 'true' to do nothing)"
@@ -43,8 +31,6 @@ pub enum Error {
     NoReset { program: String },
     #[error("ignoring unsupported startup params for {set}: {keys}: remove them, or leave out --strict-params")]
     UnsupportedParams { set: String, keys: String },
-    #[error("{}: it was made with another {key}: use the same, or start again without --resume", path.display())]
-    MadeWithOther { path: PathBuf, key: String },
     #[error("the server with the largest settings starts with no gpu_memory_utilization: see {}", log.display())]
     NoMemoryShare { log: PathBuf },
     #[error("The script was terminated early. Use `--resume` to continue the script from its last checkpoint.")]
@@ -52,9 +38,13 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn file(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Error::File { path: path.to_owned(), problem: problem.to_string() }
+    }
+
     /// Returns whether it is about the targets of a search. Errors that vLLM has too keep its exit code.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Error::Criterion { .. } | Error::Number { .. } | Error::NoCriterion { .. })
+        matches!(self, Error::Targets { .. })
     }
 }
 

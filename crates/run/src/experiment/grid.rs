@@ -89,43 +89,42 @@ fn shown(key: &str, value: &Value) -> Value {
 
 /// The sets of a parameter file; `path` is for error messages.
 pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
-    let file = || path.to_owned();
-    let value = parse(text).map_err(|fault| Error::Json { path: file(), fault })?;
-    let sets = match value {
-        Value::List(items) => items
-            .into_iter()
-            .enumerate()
-            .map(|(at, item)| match item {
-                Value::Dict(values) => Ok(ParamSet { values }),
-                other => Err(Error::NotASet { path: file(), place: format!("item {at}"), found: type_name(&other) }),
-            })
-            .collect::<Result<Vec<_>, _>>()?,
-        Value::Dict(named) => named
-            .iter()
-            .map(|(name, item)| match item {
-                Value::Dict(values) => {
-                    let mut all = Dict::new();
-                    all.set(NAME, name);
-                    all.update(values);
-                    Ok(ParamSet { values: all })
-                }
-                other => Err(Error::NotASet { path: file(), place: format!("{name:?}"), found: type_name(other) }),
-            })
-            .collect::<Result<Vec<_>, _>>()?,
-        other => return Err(Error::NotAGrid { path: file(), found: type_name(&other) }),
+    let wrong = |problem: String| Error::file(path, problem);
+    let set = |place: String, item: &Value| match item {
+        Value::Dict(values) => Ok(values.clone()),
+        other => Err(wrong(format!("{place} must be an object of parameters, not {}", type_name(other)))),
+    };
+    let sets: Vec<ParamSet> = match parse(text).map_err(|fault| wrong(format!("not JSON: {fault}")))? {
+        Value::List(items) => {
+            let items = items.iter().enumerate();
+            items.map(|(at, item)| set(format!("item {at}"), item).map(ParamSet::new)).collect::<Result<_, Error>>()?
+        }
+        Value::Dict(named) => {
+            let with_name = |(name, item): (&str, &Value)| -> Result<ParamSet, Error> {
+                let mut all = Dict::new();
+                all.set(NAME, name);
+                all.update(&set(format!("{name:?}"), item)?);
+                Ok(ParamSet::new(all))
+            };
+            named.iter().map(with_name).collect::<Result<_, Error>>()?
+        }
+        other => {
+            let found = type_name(&other);
+            return Err(wrong(format!("must be a list of objects or an object of named objects, not {found}")));
+        }
     };
     if sets.is_empty() {
-        return Err(Error::NoSet { path: file() });
+        let problem = "there are no parameter sets in it, so that nothing would be run: write [{}] to change nothing";
+        return Err(wrong(problem.to_owned()));
     }
-    repeated_key(text).map_or(Ok(()), |name| Err(Error::RepeatedName { path: file(), name }))?;
-    let mut names = Vec::new();
-    for name in sets.iter().filter_map(|set| set.values.get(NAME)) {
-        if names.contains(&name) {
-            return Err(Error::RepeatedName { path: file(), name: python_str(name) });
+    let names: Vec<String> = sets.iter().filter(|set| set.is_named()).map(ParamSet::name).collect();
+    let again = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name.clone());
+    match repeated_key(text).or(again) {
+        Some(name) => {
+            Err(wrong(format!("the name {name:?} is given to more than one parameter set: make the names unique")))
         }
-        names.push(name);
+        None => Ok(sets),
     }
-    Ok(sets)
 }
 
 /// A name that occurs twice in an object of sets: the JSON parser would silently keep only the last.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use tacho_core::command::ChildGroup;
+use tacho_core::json::Dict;
 use tacho_core::secret::redact_words;
 
 use super::archive::Bench;
@@ -31,12 +32,12 @@ pub struct Processes<'a> {
 }
 
 impl Bench for Processes<'_> {
-    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
+    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
         let mut command = command.to_vec();
         if self.replaced {
             command[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
         }
-        self.supervised.run_logged(&command, self.variables, log)
+        self.supervised.run_logged(&command, self.variables, log).map(|()| None)
     }
 }
 

@@ -1,13 +1,16 @@
 //! The life cycle of a server under test: its address, readiness, and cache resets.
 
-use std::path::Path;
+use std::any::Any;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port};
 use tacho_core::command::ChildGroup;
+use tacho_core::event::SweepNote;
+use tacho_core::{EventSink, RunEvent, Work};
 
-use super::archive::{Host, Running};
+use super::archive::{Host, Tools};
 use super::error::{Error, Failure};
 use super::process::{Output, Supervised};
 use super::words::option;
@@ -15,7 +18,10 @@ use super::words::option;
 /// Interval between two polls of a server that is not ready.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Timeout of a health check or a reset.
+/// When a wait is mentioned first; then again whenever it has doubled.
+const FIRST_REMINDER: Duration = Duration::from_secs(5);
+
+/// Timeout of a reset.
 const CALL: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +76,28 @@ impl ResetKind {
     }
 }
 
+/// What to do after each benchmark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AfterBench {
+    Command(Vec<String>),
+    /// Reset the server's caches.
+    Reset(ResetKind),
+}
+
+impl AfterBench {
+    /// Performs the action, on the server at this address if there is one.
+    pub fn act(&self, supervised: &Supervised, address: Option<&str>, sink: &dyn EventSink) -> Result<(), Failure> {
+        match (self, address) {
+            (AfterBench::Command(command), _) => supervised.run(command),
+            (AfterBench::Reset(ResetKind::Call), Some(address)) => {
+                sink.event(RunEvent::status(SweepNote::ResettingCaches { address: address.to_owned() }));
+                reset_caches(address)
+            }
+            (AfterBench::Reset(_), _) => Ok(()),
+        }
+    }
+}
+
 /// The serving program, which may follow the command of a profiler.
 fn served(command: &[String]) -> &String {
     let wrapped = Path::new(&command[0]).file_name().is_some_and(|name| name == "nsys");
@@ -85,7 +113,7 @@ fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
 }
 
 /// Asks a server to reset its caches.
-pub(crate) fn reset_caches(address: &str) -> Result<(), Failure> {
+fn reset_caches(address: &str) -> Result<(), Failure> {
     let caller = caller(address, CALL)?;
     for path in ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"] {
         let answer = caller
@@ -100,13 +128,14 @@ pub(crate) fn reset_caches(address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_healthy(address: &str) -> bool {
-    caller(address, Duration::from_secs(5))
-        .and_then(|caller| {
-            let headers = caller.user_headers();
-            caller.get("/health", headers).map_err(|error| Failure::new("RequestException", error.to_string()))
-        })
-        .is_ok_and(|answer| answer.status == 200)
+/// Whether a server answers; one without a health check lists its models.
+fn is_ready(address: &str) -> bool {
+    let Ok(caller) = caller(address, Duration::from_secs(5)) else { return false };
+    let status = |path| caller.get(path, caller.user_headers()).map_or(0, |answer| answer.status);
+    match status("/health") {
+        404 | 405 => status("/v1/models") == 200,
+        other => other == 200,
+    }
 }
 
 /// Starts servers as processes.
@@ -123,9 +152,10 @@ impl Host for ProcessHost {
         command: &[String],
         variables: &[(String, String)],
         log: &Path,
-    ) -> Result<Box<dyn Running>, Failure> {
+        sink: &dyn EventSink,
+    ) -> Result<Running, Failure> {
         let address = Address::of(command)?.url();
-        if is_healthy(&address) {
+        if is_ready(&address) {
             // Its responses would be taken for those of the server that is about to fail on the busy port.
             let text = format!("another server already answers at {address}: stop it, or choose another --port");
             return Err(Failure::new("RuntimeError", text));
@@ -134,54 +164,104 @@ impl Host for ProcessHost {
         let mut all = vec![("VLLM_SERVER_DEV_MODE".to_owned(), "1".to_owned())];
         all.extend_from_slice(variables);
         let process = self.supervised.start(command, &Output::Log(log), &all)?;
-        let mut server = ServerProcess { process, address };
-        let began = Instant::now();
+        let mut server = Running { address, process: Some(process), inside: None };
+        sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds: self.ready_timeout.as_secs() });
+        let ready = self.wait(&mut server, log, sink);
+        sink.event(RunEvent::Finished);
+        ready.map(|()| server)
+    }
+}
+
+impl ProcessHost {
+    fn wait(&self, server: &mut Running, log: &Path, sink: &dyn EventSink) -> Result<(), Failure> {
+        let (began, most) = (Instant::now(), self.ready_timeout.as_secs());
+        let mut reminder = FIRST_REMINDER;
         loop {
             if let Some(failure) = server.lost() {
                 return Err(failure);
             }
-            if is_healthy(&server.address) {
-                return Ok(Box::new(server));
+            if is_ready(&server.address) {
+                return Ok(());
             }
-            if began.elapsed() > self.ready_timeout {
-                let seconds = self.ready_timeout.as_secs();
-                let text = format!("Server failed to become ready within {seconds} seconds.");
+            let waited = began.elapsed();
+            if waited > self.ready_timeout {
+                let text = format!("Server failed to become ready within {most} seconds.");
                 return Err(Failure::new("TimeoutError", text));
+            }
+            if waited > reminder {
+                let (url, log, waited) = (format!("{}/health", server.address), log.to_owned(), waited.as_secs());
+                sink.event(RunEvent::warning(SweepNote::Waiting { url, waited, most, log }));
+                reminder *= 2;
             }
             std::thread::sleep(PATIENCE);
         }
     }
 }
 
-struct ServerProcess {
-    process: ChildGroup,
-    address: String,
+/// A server that runs until it is dropped.
+pub struct Running {
+    /// Its URL, as `http://host:port`.
+    pub address: String,
+    process: Option<ChildGroup>,
+    /// A server inside this program, which cannot be lost.
+    #[expect(dead_code, reason = "it runs until it is dropped")]
+    inside: Option<Box<dyn Any>>,
 }
 
-impl Running for ServerProcess {
-    fn address(&self) -> String {
-        self.address.clone()
+impl Running {
+    pub fn inside(server: impl Any, address: String) -> Self {
+        Running { address, process: None, inside: Some(Box::new(server)) }
     }
 
-    fn lost(&mut self) -> Option<Failure> {
-        let code = self.process.exit_within(Duration::ZERO)?.code().unwrap_or(-1);
+    /// Why it no longer runs, if it does not.
+    pub fn lost(&mut self) -> Option<Failure> {
+        let code = self.process.as_mut()?.exit_within(Duration::ZERO)?.code().unwrap_or(-1);
         Some(Failure::new("RuntimeError", format!("Server process crashed with return code {code}")))
     }
 }
 
-/// A server inside this program, which cannot be lost.
-pub struct Resident<T> {
-    pub server: T,
-    pub address: String,
+/// A server that is started when first needed and ends when this is dropped.
+pub struct Slot {
+    command: Vec<String>,
+    variables: Vec<(String, String)>,
+    log: PathBuf,
+    running: Option<Running>,
+    /// Why it could not be started, so that it is not tried again.
+    failed: Option<Failure>,
 }
 
-impl<T> Running for Resident<T> {
-    fn address(&self) -> String {
-        self.address.clone()
+impl Slot {
+    /// A server for this command, with these additional environment variables.
+    pub fn new(command: Vec<String>, variables: Vec<(String, String)>, log: PathBuf) -> Self {
+        Slot { command, variables, log, running: None, failed: None }
     }
 
-    fn lost(&mut self) -> Option<Failure> {
-        None
+    /// Starts the server unless it runs; returns true if it was just started. A failed server is not started again.
+    pub(crate) fn ensure(&mut self, tools: Tools<'_>) -> Result<bool, Failure> {
+        if let Some(failure) = self.failed.clone().or_else(|| self.lost()) {
+            return Err(failure);
+        }
+        let missing = self.running.is_none();
+        if missing {
+            let started = tools.host.start(&self.command, &self.variables, &self.log, tools.sink);
+            self.running = Some(started.inspect_err(|failure| self.failed = Some(failure.clone()))?);
+        }
+        Ok(missing)
+    }
+
+    /// Why the server no longer runs, if it was started and does not.
+    pub fn lost(&mut self) -> Option<Failure> {
+        self.running.as_mut()?.lost()
+    }
+
+    /// Its URL, if it was started.
+    pub fn address(&self) -> Option<String> {
+        self.running.as_ref().map(|server| server.address.clone())
+    }
+
+    /// The file with its output.
+    pub fn log(&self) -> &Path {
+        &self.log
     }
 }
 

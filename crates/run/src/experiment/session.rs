@@ -6,21 +6,13 @@ use std::sync::atomic::Ordering;
 
 use tacho_core::event::SweepNote;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, Note, RunEvent, Work};
+use tacho_core::{Counters, Note, RunEvent, Work};
 
-use super::archive::{Archive, Bench, Host, Style};
+use super::archive::{Bench, Style, Tools};
 use super::capacity::Capacity;
 use super::error::{Error, Failure};
 use super::layout::failure_file;
-use super::slot::Slot;
-
-#[derive(Clone, Copy)]
-pub struct Tools<'a> {
-    pub archive: &'a dyn Archive,
-    pub bench: &'a dyn Bench,
-    pub host: &'a dyn Host,
-    pub sink: &'a dyn EventSink,
-}
+use super::server::Slot;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
@@ -126,7 +118,7 @@ impl<'a, P> Session<'a, P> {
 
     /// Makes sure that the server runs.
     pub(crate) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
-        let started = slot.ensure(self.tools.host).map_err(Stop::Server)?;
+        let started = slot.ensure(self.tools).map_err(Stop::Server)?;
         if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
             let Capacity { tokens, request, requests } = capacity;
             self.warn(SweepNote::Capacity { tokens, request, requests });
@@ -143,8 +135,8 @@ impl<'a, P> Session<'a, P> {
         let address = server.as_ref().and_then(|slot| slot.address());
         let measured = || -> Result<Dict, Failure> {
             archive.begin(point.output)?;
-            let measured = point.bench.run(point.command, point.output, point.log);
-            let measured = measured.and_then(|()| archive.measured(point.output));
+            let returned = point.bench.run(point.command, point.output, point.log);
+            let measured = returned.and_then(|result| result.map_or_else(|| archive.measured(point.output), Ok));
             let mut result = measured.inspect_err(|_| archive.discard(point.output))?;
             (point.complete)(&mut result);
             // Stored first: the measurement is valid even if the caches cannot be reset after it.

@@ -5,6 +5,14 @@ use tacho_core::json::{Value, dumps, python_str};
 use super::error::Error;
 use super::grid::ParamSet;
 
+/// vLLM's stand-in for an unlimited request rate in commands and directory names. In this program it is infinite.
+pub(crate) const UNLIMITED_RATE: f64 = 65536.0;
+
+/// The load in commands and directory names.
+pub(crate) fn spelled(load: f64) -> f64 {
+    if load.is_infinite() { UNLIMITED_RATE } else { load }
+}
+
 /// A load as a parameter: an integer if possible, as in commands and file names.
 pub(crate) fn load_value(load: f64) -> Value {
     if load.fract() == 0.0 && load.abs() < 1e15 { Value::Int(load as i64) } else { Value::Float(load) }

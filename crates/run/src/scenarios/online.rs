@@ -1,4 +1,4 @@
-//! Scenarios on a server: one or several runs of a workload under the same plan.
+//! Scenarios: several runs of a workload on a server under the same plan, or batches on an engine.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tacho_record::RunRecord;
 use tacho_text::Tokenizer;
 use tacho_workload::{PrefixSharing, WorkloadSpec};
 
+use crate::offline::{Batch, Generated, OfflineEngine, Sampling, Slot, Step, check_lengths};
 use crate::serve::{Contact, Prepared, prepare, run};
 use crate::{Error, ServePlan, WorkloadPlan};
 
@@ -111,6 +112,25 @@ impl Online<'_> {
         let config = info.get("vllm_config")?.get("scheduler_config")?;
         config.get("policy").and_then(Value::as_str).map(str::to_owned)
     }
+}
+
+/// Runs the batches in order on an engine that is started for them.
+pub fn run_batches(
+    batches: Vec<(Slot, Vec<Request>)>,
+    sampling: Sampling,
+    progress: bool,
+    engine: &mut dyn OfflineEngine,
+) -> Result<Vec<Generated>, Error> {
+    engine.parse()?;
+    let loaded = engine.load()?;
+    let mut done = Vec::new();
+    for (slot, requests) in batches {
+        check_lengths(&requests, &loaded)?;
+        engine.queue(slot, &Batch { requests, adapters: Vec::new(), lora_path: None, sampling })?;
+        done.push(engine.generate(&Step { progress, ..Step::of(slot) })?);
+    }
+    engine.close()?;
+    Ok(done)
 }
 
 /// Hit rates of an unbounded cache: for the list sent for the first time, and sent again.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, dumps, write_value};
-use tacho_metrics::Sample;
 use tacho_metrics::structured::Answer;
+use tacho_metrics::{Gaps, Sample};
 use tacho_record::RunRecord;
 use tacho_text::Tokenizer;
 use tacho_workload::scenarios::{Constraint, StructuredSpec};
@@ -29,19 +29,16 @@ pub fn answers(
     let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
     let answer = |((sample, &prompt_len), constraint): ((Cow<'_, Sample>, &u64), Constraint)| {
         let text = String::from_utf8_lossy(&sample.text).into_owned();
+        let timed = match sample.success() {
+            true => Sample { output_len: tokenizer.count(&text, false) as u64, ..sample.into_owned() },
+            false => Sample { output_len: 0, ttft: 0.0, itl: Gaps::default(), ..sample.into_owned() },
+        };
         Answer {
-            success: sample.success(),
-            prompt_len,
-            output_len: if sample.success() { tokenizer.count(&text, false) as u64 } else { 0 },
-            ttft: if sample.success() { sample.ttft } else { 0.0 },
-            latency: sample.latency,
-            itl: if sample.success() { sample.itl.to_vec() } else { Vec::new() },
-            error: sample.error.clone(),
+            sample: Sample { prompt_len, ..timed },
             expected: constraint.expected,
             constrained: constraint.sent,
             fresh: constraint.sent && seen.insert(dumps(&constraint.value)),
             verdict: judge.verdict(spec.dataset.kind(), &constraint.value, &text),
-            text,
         }
     };
     samples.map(answer).collect()

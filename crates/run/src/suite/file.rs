@@ -5,7 +5,7 @@ use std::path::Path;
 use tacho_core::json::{Dict, Value, parse, python_str};
 
 use super::command;
-use super::error::SuiteError;
+use crate::experiment::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestKind {
@@ -36,73 +36,27 @@ impl TestKind {
     }
 }
 
-/// A server under several loads.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ServingTest {
+pub struct Test {
     pub name: String,
-    pub model: String,
-    /// The server's parameters without the model.
-    pub server: Dict,
-    /// The server's additional environment variables.
+    pub kind: TestKind,
+    pub model: Option<String>,
+    /// The parameters of the server without its model, or of the offline command.
+    pub engine: Dict,
+    /// Additional environment variables of the server or the command.
     pub variables: Vec<(String, String)>,
-    /// The client's parameters.
+    /// The parameters of a serving test's client.
     pub client: Dict,
-    /// Request rates; `inf` for all at once.
+    /// Request rates of a serving test; `inf` for all at once.
     pub rates: Vec<String>,
+    /// Levels of a serving test.
     pub concurrencies: Vec<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct OfflineTest {
-    pub name: String,
-    pub kind: TestKind,
-    /// The command's parameters.
-    pub parameters: Dict,
-    pub variables: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Test {
-    /// A server under several loads.
-    Serving(ServingTest),
-    Offline(OfflineTest),
-}
-
-impl Test {
-    pub fn name(&self) -> &str {
-        match self {
-            Test::Serving(test) => &test.name,
-            Test::Offline(test) => &test.name,
-        }
-    }
-
-    pub fn kind(&self) -> TestKind {
-        match self {
-            Test::Serving(_) => TestKind::Serving,
-            Test::Offline(test) => test.kind,
-        }
-    }
-
-    /// The parameters of the model and its parallelism.
-    pub fn engine(&self) -> &Dict {
-        match self {
-            Test::Serving(test) => &test.server,
-            Test::Offline(test) => &test.parameters,
-        }
-    }
-
-    pub fn model(&self) -> Option<&str> {
-        match self {
-            Test::Serving(test) => Some(&test.model),
-            Test::Offline(test) => test.parameters.get("model").and_then(Value::as_str),
-        }
-    }
-}
-
 /// The tests of a file; `path` is for error messages.
-pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, SuiteError> {
-    let value = parse(text).map_err(|fault| SuiteError::Json { path: path.to_owned(), fault })?;
-    let shape = |place: &str, wanted| SuiteError::Shape { path: path.to_owned(), place: place.to_owned(), wanted };
+pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, Error> {
+    let value = parse(text).map_err(|fault| Error::file(path, format!("not JSON: {fault}")))?;
+    let shape = |place: &str, wanted| Error::file(path, format!("{place} must be {wanted}"));
     let (defaults, tests) = match &value {
         Value::List(tests) => (Dict::new(), tests.as_slice()),
         Value::Dict(parts) => {
@@ -120,15 +74,22 @@ pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, SuiteError> {
     for (at, item) in tests.iter().enumerate() {
         let item = item.as_dict().ok_or_else(|| shape(&format!("item {at}"), "an object"))?;
         let test = Reader { path, defaults: &defaults, item, at }.test()?;
-        if read.iter().any(|other| other.name() == test.name()) {
-            return Err(SuiteError::RepeatedName { path: path.to_owned(), name: test.name().to_owned() });
+        if read.iter().any(|other| other.name == test.name) {
+            let problem = format!("the name {:?} is given to more than one test: make the names unique", test.name);
+            return Err(Error::file(path, problem));
         }
-        if read.first().is_some_and(|first| first.kind() != test.kind()) {
-            return Err(SuiteError::Name { path: path.to_owned(), name: test.name().to_owned() });
+        if read.first().is_some_and(|first| first.kind != test.kind) {
+            return Err(wrong_name(path, &test.name));
         }
         read.push(test);
     }
     Ok(read)
+}
+
+fn wrong_name(path: &Path, name: &str) -> Error {
+    let problem =
+        "must begin with serving_, latency_, throughput_ or startup_, as all others of the file, and be a file name";
+    Error::file(path, format!("the test name {name:?} {problem}"))
 }
 
 /// Parameters that the suite sets.
@@ -142,33 +103,34 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn shape(&self, key: &str, wanted: &'static str) -> SuiteError {
-        let place = format!("{key:?} of item {}", self.at);
-        SuiteError::Shape { path: self.path.to_owned(), place, wanted }
+    fn shape(&self, key: &str, wanted: &'static str) -> Error {
+        Error::file(self.path, format!("{key:?} of item {} must be {wanted}", self.at))
     }
 
-    fn test(&self) -> Result<Test, SuiteError> {
+    fn test(&self) -> Result<Test, Error> {
         let name = self.item.get("test_name").and_then(Value::as_str);
         let name = name.ok_or_else(|| self.shape("test_name", "a text"))?.to_owned();
         // The name becomes a file name: it must not leave the directory.
         let kind = TestKind::of(&name).filter(|_| !name.contains(['/', '\0']));
-        let kind = kind.ok_or_else(|| SuiteError::Name { path: self.path.to_owned(), name: name.clone() })?;
+        let kind = kind.ok_or_else(|| wrong_name(self.path, &name))?;
         if kind == TestKind::Serving {
-            return self.serving(name).map(Test::Serving);
+            return self.serving(name);
         }
-        let parameters = self.object("parameters")?;
-        self.check_words(&name, &parameters)?;
-        self.check_outputs(&name, &parameters)?;
+        let engine = self.object("parameters")?;
+        self.check_words(&name, &engine)?;
+        self.check_outputs(&name, &engine)?;
+        let model = engine.get("model").and_then(Value::as_str).map(str::to_owned);
         let variables = variables(&self.object("environment_variables")?);
-        Ok(Test::Offline(OfflineTest { name, kind, parameters, variables }))
+        let (client, rates, concurrencies) = (Dict::new(), Vec::new(), Vec::new());
+        Ok(Test { name, kind, model, engine, variables, client, rates, concurrencies })
     }
 
-    fn serving(&self, name: String) -> Result<ServingTest, SuiteError> {
-        let mut server = self.object("server_parameters")?;
-        let model = server.remove("model").and_then(|model| model.as_str().map(str::to_owned));
-        let model = model.ok_or_else(|| self.shape("server_parameters.model", "a text"))?;
+    fn serving(&self, name: String) -> Result<Test, Error> {
+        let mut engine = self.object("server_parameters")?;
+        let model = engine.remove("model").and_then(|model| model.as_str().map(str::to_owned));
+        let model = Some(model.ok_or_else(|| self.shape("server_parameters.model", "a text"))?);
         let client = self.object("client_parameters")?;
-        for parameters in [&server, &client] {
+        for parameters in [&engine, &client] {
             self.check_words(&name, parameters)?;
         }
         self.check_outputs(&name, &client)?;
@@ -186,19 +148,20 @@ impl Reader<'_> {
             let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| *number > 0);
             number.map(i64::unsigned_abs).ok_or_else(|| self.shape(key, "whole numbers above 0"))
         };
-        Ok(ServingTest {
+        Ok(Test {
+            kind: TestKind::Serving,
             rates: rates.iter().map(rate).collect(),
             concurrencies: concurrencies.iter().map(whole).collect::<Result<_, _>>()?,
             variables: variables(&self.object("server_environment_variables")?),
             name,
             model,
-            server,
+            engine,
             client,
         })
     }
 
     /// The defaults' object, overridden by the test's.
-    fn object(&self, key: &str) -> Result<Dict, SuiteError> {
+    fn object(&self, key: &str) -> Result<Dict, Error> {
         let mut merged = Dict::new();
         for source in [self.defaults, self.item] {
             match source.get(key) {
@@ -210,7 +173,7 @@ impl Reader<'_> {
         Ok(merged)
     }
 
-    fn list(&self, key: &str) -> Result<Option<Vec<Value>>, SuiteError> {
+    fn list(&self, key: &str) -> Result<Option<Vec<Value>>, Error> {
         match self.item.get(key).or_else(|| self.defaults.get(key)) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::List(items)) if !items.is_empty() => Ok(Some(items.clone())),
@@ -218,17 +181,17 @@ impl Reader<'_> {
         }
     }
 
-    fn check_words(&self, name: &str, parameters: &Dict) -> Result<(), SuiteError> {
-        let wrong = |(key, what)| SuiteError::Value { path: self.path.to_owned(), name: name.to_owned(), key, what };
+    fn check_words(&self, name: &str, parameters: &Dict) -> Result<(), Error> {
+        let wrong = |(key, what)| Error::file(self.path, format!("{name}: {key}: {what}"));
         command::words(parameters).map(drop).map_err(wrong)
     }
 
     /// Refuses parameters that would put a result where the suite does not look for it.
-    fn check_outputs(&self, name: &str, parameters: &Dict) -> Result<(), SuiteError> {
+    fn check_outputs(&self, name: &str, parameters: &Dict) -> Result<(), Error> {
         let of_suite = |key: &str| OUTPUTS.contains(&key.replace('-', "_").as_str());
         let Some((key, _)) = parameters.iter().find(|(key, _)| of_suite(key)) else { return Ok(()) };
-        let what = "the suite names its results itself: remove it, and use --output-dir".to_owned();
-        Err(SuiteError::Value { path: self.path.to_owned(), name: name.to_owned(), key: key.to_owned(), what })
+        let what = "the suite names its results itself: remove it, and use --output-dir";
+        Err(Error::file(self.path, format!("{name}: {key}: {what}")))
     }
 }
 
@@ -254,18 +217,18 @@ mod tests {
                           "server_parameters": {"model": "n"}}]}"#,
         );
         let tests = tests.unwrap();
-        let [Test::Serving(a), Test::Serving(b)] = &tests[..] else { panic!("{tests:?}") };
+        let [a, b] = &tests[..] else { panic!("{tests:?}") };
         assert_eq!((a.rates.join(" "), a.concurrencies.as_slice()), ("1 inf".to_owned(), &[8][..]));
-        assert_eq!((a.server.get("x"), a.server.get("y")), (Some(&Value::Int(1)), Some(&Value::Int(3))));
+        assert_eq!((a.engine.get("x"), a.engine.get("y")), (Some(&Value::Int(1)), Some(&Value::Int(3))));
         assert_eq!(a.variables, [("A".to_owned(), "1".to_owned())]);
-        assert_eq!((b.model.as_str(), b.concurrencies.as_slice()), ("n", &[4, 8][..]));
+        assert_eq!((b.model.as_deref(), b.concurrencies.as_slice()), (Some("n"), &[4, 8][..]));
         assert_eq!(b.rates, ["1e3"]);
     }
 
     #[test]
     fn other_tests_have_parameters() {
         let tests = read(r#"[{"test_name": "latency_x", "parameters": {"model": "m"}}]"#).unwrap();
-        assert_eq!((tests[0].kind(), tests[0].model()), (TestKind::Latency, Some("m")));
+        assert_eq!((tests[0].kind, tests[0].model.as_deref()), (TestKind::Latency, Some("m")));
     }
 
     #[test]

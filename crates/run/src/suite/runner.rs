@@ -8,7 +8,7 @@ use tacho_core::{RunEvent, Work};
 
 use super::adaptive::AdaptiveSpec;
 use super::command::{line, line_with, words};
-use super::file::{OfflineTest, Test, TestKind};
+use super::file::{Test, TestKind};
 use crate::experiment::layout::failure_file;
 use crate::experiment::{
     AfterBench, Error, Failure, Point, Processes, Report, Session, Stop, Style, Supervised, Tools,
@@ -78,27 +78,28 @@ pub struct SuitePlan {
 impl SuitePlan {
     /// The results that the tests will certainly write.
     pub fn outputs(&self) -> Vec<PathBuf> {
-        let names = self.tests.iter().flat_map(|test| match test {
-            Test::Serving(test) => test.case_names(),
-            Test::Offline(test) => vec![test.name.clone()],
+        let names = self.tests.iter().flat_map(|test| match test.kind {
+            TestKind::Serving => test.case_names(),
+            _ => vec![test.name.clone()],
         });
         names.map(|name| self.output(&name)).collect()
     }
 
     /// The benchmark commands of all tests, each with the name of its test.
     pub fn commands(&self) -> Vec<(&str, Vec<String>)> {
-        let of = |test: &Test| match test {
-            Test::Serving(test) => self.client_commands(test),
-            Test::Offline(test) => vec![self.offline_command(test)],
+        let of = |test: &Test| match test.kind {
+            TestKind::Serving => self.client_commands(test),
+            _ => vec![self.offline_command(test)],
         };
-        self.tests.iter().flat_map(|test| of(test).into_iter().map(move |command| (test.name(), command))).collect()
+        let named = |test| of(test).into_iter().map(|command| (test.name.as_str(), command));
+        self.tests.iter().flat_map(named).collect()
     }
 
-    fn offline_command(&self, test: &OfflineTest) -> Vec<String> {
+    fn offline_command(&self, test: &Test) -> Vec<String> {
         let output = self.output(&test.name).display().to_string();
         let mut command = self.bench_cmd.clone();
         command.extend([test.kind.name().to_owned(), "--output-json".to_owned(), output]);
-        let mut parameters = test.parameters.clone();
+        let mut parameters = test.engine.clone();
         match test.kind {
             TestKind::Throughput if self.simulated => parameters.set("backend", "sim"),
             _ if self.simulated => command.push("--sim".to_owned()),
@@ -119,13 +120,13 @@ pub fn suite(plan: &SuitePlan, tools: Tools<'_>) -> Result<Report, Error> {
     let mut suite = Suite::begin(plan, tools, Work::Suite, total);
     for test in &plan.tests {
         if let Some(reason) = suite.too_large(test) {
-            suite.say(SuiteNote::Skipped { name: test.name().to_owned(), reason });
+            suite.say(SuiteNote::Skipped { name: test.name.clone(), reason });
             continue;
         }
-        match test {
-            Test::Serving(test) => suite.serving(test)?,
-            Test::Offline(_) if plan.dry_run => {}
-            Test::Offline(test) => suite.offline(test)?,
+        match test.kind {
+            TestKind::Serving => suite.serving(test)?,
+            _ if plan.dry_run => {}
+            _ => suite.offline(test)?,
         }
     }
     if !plan.dry_run {
@@ -141,7 +142,7 @@ impl Suite<'_> {
     fn too_large(&self, test: &Test) -> Option<String> {
         let hardware = &self.plan.hardware;
         let size = |key: &str| {
-            let value = test.engine().get(key);
+            let value = test.engine.get(key);
             let number = value.and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok()));
             number.map_or(1, i64::unsigned_abs)
         };
@@ -151,7 +152,7 @@ impl Suite<'_> {
         Some(format!("it needs {needed} devices and there are {there}"))
     }
 
-    fn offline(&mut self, test: &OfflineTest) -> Result<(), Error> {
+    fn offline(&mut self, test: &Test) -> Result<(), Error> {
         let output = self.plan.output(&test.name);
         self.say(SuiteNote::Case { name: test.name.clone() });
         if self.tools.archive.result(&output).is_some() {

@@ -6,7 +6,7 @@ use tacho_record::ResultFields;
 
 use super::adaptive::{Bounds, refine};
 use super::command::{line, line_with, words};
-use super::file::ServingTest;
+use super::file::Test;
 use super::runner::{ServerKind, Suite, SuitePlan};
 use crate::experiment::{Error, Failure, Point, Slot, Stop, Style};
 
@@ -18,7 +18,7 @@ struct Case<'a> {
     adaptive: bool,
 }
 
-impl ServingTest {
+impl Test {
     fn case_name(&self, rate: &str, concurrency: u64) -> String {
         format!("{}_qps_{rate}_concurrency_{concurrency}", self.name)
     }
@@ -28,15 +28,11 @@ impl ServingTest {
         let name = |rate: &String, level: &u64| self.case_name(rate, *level);
         self.rates.iter().flat_map(|rate| self.concurrencies.iter().map(move |level| name(rate, level))).collect()
     }
-
-    fn client_model(&self) -> Option<&str> {
-        self.client.get("model").and_then(Value::as_str)
-    }
 }
 
 impl SuitePlan {
     /// The client commands of all listed loads of a test.
-    pub(super) fn client_commands(&self, test: &ServingTest) -> Vec<Vec<String>> {
+    pub(super) fn client_commands(&self, test: &Test) -> Vec<Vec<String>> {
         let levels =
             |rate| test.concurrencies.iter().map(move |&concurrency| Case { rate, concurrency, adaptive: false });
         let cases = test.rates.iter().flat_map(|rate| levels(rate.as_str()));
@@ -50,18 +46,19 @@ impl SuitePlan {
     }
 
     /// The server command of a test; empty if a server is already running.
-    pub fn server_command(&self, test: &ServingTest) -> Vec<String> {
+    pub fn server_command(&self, test: &Test) -> Vec<String> {
         match &self.server {
             ServerKind::Command(start) => {
                 let mut command = start.clone();
-                command.push(test.model.clone());
-                command.extend(words(&test.server).unwrap_or_default());
+                command.extend(test.model.clone());
+                command.extend(words(&test.engine).unwrap_or_default());
                 command
             }
             ServerKind::Simulator { knows } => {
-                let known = test.server.iter().filter(|(key, _)| knows(key));
+                let known = test.engine.iter().filter(|(key, _)| knows(key));
                 let known: Dict = known.map(|(key, value)| (key.to_owned(), value.clone())).collect();
-                let mut command = ["tacho", "sim", "--model", &test.model].map(str::to_owned).to_vec();
+                let model = test.model.as_deref().unwrap_or_default();
+                let mut command = ["tacho", "sim", "--model", model].map(str::to_owned).to_vec();
                 command.extend(words(&known).unwrap_or_default());
                 command
             }
@@ -69,7 +66,7 @@ impl SuitePlan {
         }
     }
 
-    fn client_command(&self, test: &ServingTest, case: &Case<'_>) -> Vec<String> {
+    fn client_command(&self, test: &Test, case: &Case<'_>) -> Vec<String> {
         let name = format!("{}.json", test.case_name(case.rate, case.concurrency));
         let directory = self.directory.display().to_string();
         let concurrency = case.concurrency.to_string();
@@ -89,7 +86,7 @@ impl SuitePlan {
         // The table reads it from the server's command, which the simulator does not have.
         let stages = matches!(self.server, ServerKind::Simulator { .. }).then_some(("pipeline_parallel_size", None));
         for (key, preset) in upstream.into_iter().chain(stages) {
-            if let Some(text) = test.server.get(key).map(python_str).or(preset.map(str::to_owned)) {
+            if let Some(text) = test.engine.get(key).map(python_str).or(preset.map(str::to_owned)) {
                 add(&[&format!("{key}={text}")]);
             }
         }
@@ -106,9 +103,10 @@ impl SuitePlan {
 }
 
 impl Suite<'_> {
-    pub(super) fn serving(&mut self, test: &ServingTest) -> Result<(), Error> {
-        if let Some(other) = test.client_model().filter(|model| *model != test.model) {
-            let reason = format!("the client's model {other} is not the server's {}", test.model);
+    pub(super) fn serving(&mut self, test: &Test) -> Result<(), Error> {
+        let model = test.model.as_deref().unwrap_or_default();
+        if let Some(other) = test.client.get("model").and_then(Value::as_str).filter(|other| *other != model) {
+            let reason = format!("the client's model {other} is not the server's {model}");
             self.say(SuiteNote::Skipped { name: test.name.clone(), reason });
             return Ok(());
         }
@@ -134,13 +132,7 @@ impl Suite<'_> {
     }
 
     /// Runs one load; returns the verdict on it if levels are refined.
-    fn case(
-        &mut self,
-        test: &ServingTest,
-        case: &Case<'_>,
-        server: &str,
-        slot: &mut Slot,
-    ) -> Result<Option<bool>, Error> {
+    fn case(&mut self, test: &Test, case: &Case<'_>, server: &str, slot: &mut Slot) -> Result<Option<bool>, Error> {
         let name = test.case_name(case.rate, case.concurrency);
         let output = self.plan.output(&name);
         let client = self.plan.client_command(test, case);
@@ -175,7 +167,7 @@ impl Suite<'_> {
     /// Refines the levels of one rate and records the result.
     fn adapt(
         &mut self,
-        test: &ServingTest,
+        test: &Test,
         rate: &str,
         mut known: Vec<(u64, bool)>,
         server: &str,

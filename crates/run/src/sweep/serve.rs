@@ -21,7 +21,7 @@ pub fn serve(plan: &SweepPlan, tools: Tools<'_>) -> Result<Report, Error> {
             .bench_sets
             .iter()
             .any(|bench| plan.links.broken(serve, bench).is_none() && !session.has_runs(&place(bench), plan.num_runs));
-        let unsummed = plan.bench_sets.iter().any(|bench| !tools.archive.has(&summary_file(&place(bench))));
+        let unsummed = plan.bench_sets.iter().any(|bench| tools.archive.value(&summary_file(&place(bench))).is_none());
         session.with_server(serve, missing || unsummed, missing, |session, slot| {
             for bench in &plan.bench_sets {
                 let directory = place(bench);

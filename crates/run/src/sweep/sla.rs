@@ -14,7 +14,7 @@ use self::answers::Answers;
 use self::pair::Pair;
 use super::session::{Sweep, SweepPlan};
 use super::workload::LoadVariable;
-use crate::experiment::{Error, ParamSet, Report, Tools, clean};
+use crate::experiment::{Error, ParamSet, Report, Tools, clean, spelled};
 
 /// A search for the largest load.
 #[derive(Debug, Clone)]
@@ -58,19 +58,18 @@ impl SlaPlan {
 pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Error> {
     let sets = crate::experiment::parse_params(path, text)?;
     if !matches!(parse(text), Ok(Value::List(_))) {
-        return Err(Error::NotAGrid { path: path.to_owned(), found: "an object" });
+        return Err(Error::file(path, "must be a list of objects or an object of named objects, not an object"));
     }
+    let wrong = |problem: String| Error::Targets { path: path.to_owned(), problem };
+    let criterion = |(key, value): (&str, &Value)| -> Result<Criterion, Error> {
+        let criterion = Criterion::parse(key, &python_str(value)).map_err(|fault| wrong(fault.to_string()))?;
+        Known::require(&criterion.metric).map_err(|error| wrong(error.to_string()))?;
+        Ok(criterion)
+    };
     let read = |(at, set): (usize, ParamSet)| {
-        let criteria: Vec<Criterion> = set
-            .params()
-            .map(|(key, value)| Criterion::parse(key, &python_str(value)))
-            .collect::<Result<_, _>>()
-            .map_err(|fault| Error::Criterion { path: path.to_owned(), fault })?;
-        for criterion in &criteria {
-            let known = Known::require(&criterion.metric);
-            known.map_err(|error| Error::Number { path: path.to_owned(), error })?;
-        }
-        if criteria.is_empty() { Err(Error::NoCriterion { path: path.to_owned(), at }) } else { Ok(criteria) }
+        let criteria = set.params().map(criterion).collect::<Result<Vec<Criterion>, Error>>()?;
+        let none = || wrong(format!("item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}"));
+        if criteria.is_empty() { Err(none()) } else { Ok(criteria) }
     };
     sets.into_iter().enumerate().map(read).collect()
 }
@@ -88,7 +87,7 @@ pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
         let open = sweep
             .bench_sets
             .iter()
-            .any(|bench| plan.targets.iter().any(|target| !archive.has(&marker(&place(bench), target))));
+            .any(|bench| plan.targets.iter().any(|target| archive.value(&marker(&place(bench), target)).is_none()));
         let first = sweep.bench_sets.first().map(|bench| {
             let pair = Pair { plan, serve, bench, base: place(bench) };
             level_directory(plan, &pair.base, pair.top())
@@ -120,7 +119,7 @@ fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
 }
 
 fn level_directory(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
-    base.join(format!("{}={level}", plan.variable.key()))
+    base.join(format!("{}={}", plan.variable.key(), spelled(level)))
 }
 
 /// The file that marks a complete search.

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use tacho_core::json::{self, Value};
 use tacho_core::{Content, Request};
-use tacho_pyrand::{Generator, Globals};
+use tacho_pyrand::{Generator, Globals, Random};
 use tacho_text::{HubCache, Tokenizer};
 
 use super::constraint::{ConstraintField, ConstraintKind};
 use super::schema_filter::is_unsupported;
-use super::unique::Identifiers;
 use crate::Error;
 use crate::hub::Needed;
 use crate::sampling::chat::{Chat, object};
@@ -269,7 +268,8 @@ impl StructuredSpec {
 
     /// The schema with one unique field per request.
     fn unique(&self, schema: &Value) -> Vec<Prompt> {
-        let mut drawn = Identifiers::new(self.seed);
+        // Separate from the sampling generators.
+        let mut drawn = Random::new(self.seed ^ 0x7461_6368_6f00);
         let mut names = self.unique_names.iter().cloned();
         let prompt = |name: String| {
             let mut schema = schema.as_dict().cloned().unwrap_or_default();
@@ -284,7 +284,7 @@ impl StructuredSpec {
             let text = Text::Plain(format!("{SCHEMA_PROMPT}{}", json::dumps(&schema)));
             Prompt { text, constraint: schema, expected: None }
         };
-        (0..self.num_prompts).map(|_| prompt(names.next().unwrap_or_else(|| drawn.next()))).collect()
+        (0..self.num_prompts).map(|_| prompt(names.next().unwrap_or_else(|| identifier(&mut drawn)))).collect()
     }
 
     /// Questions of the Hub dataset, repeated from the start if there are too few.
@@ -319,6 +319,14 @@ impl StructuredSpec {
         let prompts = kept.iter().cycle().take(self.num_prompts).map(prompt).collect();
         Ok((prompts, (kept.len(), dropped)))
     }
+}
+
+/// A name in the form of a random UUID, reproducible by seed.
+fn identifier(random: &mut Random) -> String {
+    let mut part = |bits: u32| random.getrandbits(bits);
+    let (first, second, third, fourth) = (part(32), part(16), part(12), part(14));
+    let last = part(32) << 16 | part(16);
+    format!("{first:08x}-{second:04x}-4{third:03x}-{:04x}-{last:012x}", fourth | 0x8000)
 }
 
 fn grammar() -> String {

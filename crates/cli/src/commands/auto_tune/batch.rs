@@ -19,18 +19,10 @@ use crate::exit::Exit;
 pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: &Screen) -> anyhow::Result<Exit> {
     let mut entries = read(file)?;
     // Validate all entries before the first run.
-    let settings: Vec<TuneSettings> = entries
-        .iter()
-        .enumerate()
-        .map(|(at, entry)| {
-            let variables = variables(entry);
-            if let Some((typed, meant)) = mistyped(&variables) {
-                bail!("{}: item {at}: nothing reads {typed}; did you mean {meant}?", file.display());
-            }
-            let of = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
-            args.settings(&of).map_err(|refusal| anyhow!("{}: item {at}: {refusal}", file.display()))
-        })
-        .collect::<Result<_, _>>()?;
+    let checked = entries.iter().enumerate().map(|(at, entry)| {
+        settings(args, entry).map_err(|problem| anyhow!("{}: item {at}: {problem}", file.display()))
+    });
+    let settings: Vec<TuneSettings> = checked.collect::<Result<_, _>>()?;
     if upload.is_some() && !program_exists("gcloud") {
         bail!("results cannot be uploaded: gcloud is not installed; install it, or omit the GCS path");
     }
@@ -77,6 +69,16 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
     let mut out = tacho_report::out();
     writeln!(out, "Successful runs: {done}\nFailed runs: {}", failed.len())?;
     if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }
+}
+
+/// The settings of an entry.
+fn settings(args: &AutoTuneArgs, entry: &Dict) -> anyhow::Result<TuneSettings> {
+    let variables = variables(entry);
+    if let Some((typed, meant)) = mistyped(&variables) {
+        bail!("nothing reads {typed}; did you mean {meant}?");
+    }
+    let of = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
+    Ok(args.settings(&of)?)
 }
 
 /// Writes the outcome, or the error, into the entry.

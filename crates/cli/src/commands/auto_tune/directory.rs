@@ -1,10 +1,11 @@
 //! Output directory of a tuning, named after its start time in minutes.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+
+use crate::commands::sweep::newest;
 
 /// Returns the directory of a new tuning, or of the tuning to resume: the named one or the newest.
 pub(super) fn of(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> anyhow::Result<PathBuf> {
@@ -29,16 +30,6 @@ pub(super) fn unused(all: &Path) -> anyhow::Result<PathBuf> {
 
 fn timestamp() -> String {
     jiff::Zoned::now().strftime("%Y_%m_%d_%H_%M").to_string()
-}
-
-fn newest(all: &Path) -> Option<PathBuf> {
-    let directories = fs::read_dir(all).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
-    directories.max_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok())
-}
-
-/// Creates the directory and checks that it is writable before the run starts.
-pub(super) fn make(directory: &Path) -> anyhow::Result<()> {
-    crate::commands::sweep::make_directory(directory, "--base")
 }
 
 /// The Git revision checked out at the results directory; empty outside of a repository.

@@ -69,7 +69,7 @@ impl Server for MeasuredServer<'_> {
     fn run(&mut self, load: &Load) -> anyhow::Result<Vec<Traced>> {
         let words = self.words(load);
         let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
-        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
+        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, true, &())?;
         Ok(record.measured.samples.iter().filter_map(|sample| Traced::of_sample(&sample)).collect())
     }
 

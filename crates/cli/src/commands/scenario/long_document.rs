@@ -47,9 +47,9 @@ fn on_server(
         let warmed = |seconds| drop(screen.print(&[WARM_UP.to_owned(), took(seconds), START.to_owned()]));
         let reset = args.batch.reset_prefix_cache;
         let done = online.documents(prepared, (warm_up, args.spec.documents), reset, &warmed)?;
-        let pass = Pass::of("measured", &done.pass.record, done.pass.limit);
-        screen.print(&[took(pass.seconds())])?;
-        let (lines, file) = documents(&pass, done.warm_up, &done.pass.record, &done.fresh);
+        let pass = Pass { name: "measured", record: &done.pass.record, limit: done.pass.limit };
+        screen.print(&[took(pass.record.measured.duration)])?;
+        let (lines, file) = documents(&pass, done.warm_up, &done.fresh);
         screen.print(&lines)?;
         pass.warning().into_iter().for_each(|warning| screen.event(RunEvent::warning(warning)));
         Ok(Some(file))

@@ -42,12 +42,13 @@ fn on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -> anyhow::Resul
     scenario.on_server((args.way, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
         // A closed pipe must not end the run.
         let (first, second) = online.twice(prepared, &|first| drop(screen.print(&[took(first.measured.duration)])))?;
-        let first = Pass::of("first", &first.record, first.limit);
+        let first = Pass { name: "first", record: &first.record, limit: first.limit };
         let Some(second) = second else {
             screen.print(&first.lines())?;
             return Ok(None);
         };
-        let (lines, file) = two_passes(&first, &Pass::of("second", &second.record, second.limit));
+        let second = Pass { name: "second", record: &second.record, limit: second.limit };
+        let (lines, file) = two_passes(&first, &second);
         screen.print(&lines)?;
         first.warning().into_iter().for_each(|warning| screen.event(RunEvent::warning(warning)));
         Ok(Some(file))

@@ -9,7 +9,6 @@ use tacho_core::{Counters, EventSink, RunEvent, Work};
 use tacho_metrics::structured::{Answer, StructuredSummary};
 use tacho_record::RunRecord;
 use tacho_report::scenario::structured::{self as report, StructuredSetup};
-use tacho_run::ReportPlan;
 use tacho_run::scenarios::{answers, save};
 use tacho_run::serve::{Contact, Prepared};
 use tacho_workload::WorkloadSpec;
@@ -86,45 +85,38 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     // A closed pipe must not end the run.
     let record = online.run_tested(prepared, &|| drop(screen.print(&tested)))?;
     let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
-    conclude(args, &setup, &online.plan.report, &record, &answers, screen)
+    conclude(args, &setup, &record, &answers, screen)
 }
 
 fn conclude(
     args: &StructuredArgs,
     setup: &StructuredSetup,
-    plan: &ReportPlan,
     record: &RunRecord,
     answers: &[Answer],
     screen: &Screen,
 ) -> anyhow::Result<Exit> {
     let duration = record.measured.duration;
-    let summary = StructuredSummary::of(
-        answers,
-        duration,
-        &plan.percentile_metrics,
-        &plan.metric_percentiles,
-        plan.metrics.goodput.as_ref(),
-    );
-    let failed = answers.len() - summary.completed;
+    let summary = StructuredSummary::of(answers, &record.setup, duration);
+    let completed = summary.summary.completed;
     let path = args.flags.save_results.then(|| {
         let directory = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
         directory.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
     });
     if let Some(path) = &path {
         let mut file = report::result(setup, &summary, answers, duration);
-        file.set("tacho", report::own(&summary, failed));
+        file.set("tacho", report::own(&summary));
         write_json(path, file)?;
     }
-    if summary.completed == 0 {
+    if completed == 0 {
         tracing::warn!("All requests failed. This is likely due to a misconfiguration on the benchmark arguments.");
     }
     screen.print(&report::console(setup, &summary, duration))?;
-    screen.print(&report::judgement(&summary, failed))?;
+    screen.print(&report::judgement(&summary))?;
     path.iter().for_each(saved);
-    match answers.iter().find(|answer| !answer.success) {
+    match answers.iter().find(|answer| !answer.sample.success()) {
         _ if record.setup.interrupted => Ok(Exit::Interrupted),
-        Some(first) if summary.completed == 0 => {
-            Err(anyhow!("all {} requests failed; the first one: {}", answers.len(), first.error))
+        Some(first) if completed == 0 => {
+            Err(anyhow!("all {} requests failed; the first one: {}", answers.len(), first.sample.error))
         }
         _ => Ok(Exit::Done),
     }

@@ -62,16 +62,27 @@ impl Destination {
     pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Option<PathBuf>> {
         let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(None) };
         let Some(path) = self.path(args, record) else { return Ok(None) };
-        let detail = if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief };
+        let detail = detail(args);
         if let Err(error) = save(record, &path, detail, mode) {
             return Err(rescue(record, &path, detail, error.into()));
         }
-        if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
-            let side = names::side_path(&path, "pytorch.json");
-            pytorch::save(record, detail, &args.final_namespace(), args.report.result_filename.as_deref(), &side)?;
-        }
+        self.save_side(args, record)?;
         Ok(Some(path))
     }
+
+    /// Writes the side file of the result, if it is requested.
+    pub(super) fn save_side(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<()> {
+        let wanted = std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty());
+        if let Some(path) = self.path(args, record).filter(|_| wanted) {
+            let (side, name) = (names::side_path(&path, "pytorch.json"), args.report.result_filename.as_deref());
+            pytorch::save(record, detail(args), &args.final_namespace(), name, &side)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn detail(args: &ServeArgs) -> Detail {
+    if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief }
 }
 
 fn check_writable(directory: &Path) -> anyhow::Result<()> {

@@ -19,19 +19,19 @@ pub(super) fn load(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<Te
     for path in files(args, machine)? {
         let text = fs::read_to_string(&path).map_err(|error| anyhow!("{}: cannot be read: {error}", path.display()))?;
         for test in parse_tests(&path, &text)? {
-            if tests.iter().any(|other| other.name() == test.name()) {
-                bail!("{}: the name {:?} is given to a test of another file too", path.display(), test.name());
+            if tests.iter().any(|other| other.name == test.name) {
+                bail!("{}: the name {:?} is given to a test of another file too", path.display(), test.name);
             }
             tests.push(test);
         }
     }
-    let dtype = |test: &Test| test.engine().get("dtype").and_then(Value::as_str).map(str::to_owned);
+    let dtype = |test: &Test| test.engine.get("dtype").and_then(Value::as_str).map(str::to_owned);
     tests.retain(|test| {
-        selector.is_match(test.name())
-            && (args.model_filter.is_empty() || test.model() == Some(&args.model_filter))
+        selector.is_match(&test.name)
+            && (args.model_filter.is_empty() || test.model.as_ref() == Some(&args.model_filter))
             && (args.dtype_filter.is_empty() || dtype(test).as_ref() == Some(&args.dtype_filter))
     });
-    tests.sort_by_key(|test| TestKind::ALL.iter().position(|kind| *kind == test.kind()));
+    tests.sort_by_key(|test| TestKind::ALL.iter().position(|kind| *kind == test.kind));
     Ok(tests)
 }
 

@@ -1,51 +1,49 @@
-//! Benchmark commands of a sweep: third-party clients as processes, tacho's own in this process.
+//! Commands of an experiment: tacho's own clients and simulators in this process, other programs as processes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::path::Path;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use anyhow::bail;
+use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
 use tacho_report::json::write_whole;
-use tacho_run::experiment::{Bench, Failure, Supervised, option};
+use tacho_run::experiment::{Bench, Failure, Host, ProcessHost, Running, Supervised, Tools, option, program_exists};
+use tacho_sim::Server;
 
-use super::command::{is_tacho, serve_args};
+use super::command::{is_tacho, serve_args, sim_args};
+use super::files::Files;
 use super::ranks::Conductor;
-use super::simulator::Simulators;
-use crate::commands::serve::{is_failed_rule, run_inside};
+use crate::commands::serve::{is_failed_rule, result, run_inside};
+use crate::commands::sim::spec;
 use crate::exit::Exit;
 
 pub(crate) struct Commands<'a> {
-    supervised: Supervised,
-    show_stdout: bool,
-    simulators: Option<&'a Simulators>,
+    processes: ProcessHost,
+    /// The running simulator, if servers are simulated.
+    simulator: Option<RefCell<Weak<Server>>>,
     sink: &'a dyn EventSink,
     /// Coordinates the ranks, if there are several.
-    ranks: Option<Conductor>,
+    pub(super) ranks: Option<Conductor>,
     /// Whether a run failed its conditions.
     broken: Cell<bool>,
     /// Whether the sweep searches for the maximum load, where overload is expected.
-    searches: bool,
+    pub(super) searches: bool,
 }
 
 impl<'a> Commands<'a> {
-    pub(crate) fn new(
-        supervised: Supervised,
-        show_stdout: bool,
-        simulators: Option<&'a Simulators>,
-        sink: &'a dyn EventSink,
-    ) -> Self {
-        Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false), searches: false }
+    pub(crate) fn new(supervised: &Supervised, ready_timeout: u64, simulated: bool, sink: &'a dyn EventSink) -> Self {
+        let processes =
+            ProcessHost { supervised: supervised.clone(), ready_timeout: Duration::from_secs(ready_timeout) };
+        let simulator = simulated.then(RefCell::default);
+        Commands { processes, simulator, sink, ranks: None, broken: Cell::new(false), searches: false }
     }
 
-    pub(crate) fn with_ranks(self, ranks: Option<Conductor>) -> Self {
-        Commands { ranks, ..self }
-    }
-
-    /// Sets whether this is a search for the maximum load.
-    pub(crate) fn searching(self, searches: bool) -> Self {
-        Commands { searches, ..self }
+    pub(crate) fn tools(&'a self, archive: &'a Files) -> Tools<'a> {
+        Tools { archive, bench: self, host: self, sink: self.sink }
     }
 
     /// The exit code of a sweep whose runs all completed.
@@ -58,43 +56,91 @@ impl<'a> Commands<'a> {
         if !is_tacho(command) {
             return Ok(());
         }
-        if let Some(given) = option(command, "--sim-profile").filter(|_| self.simulators.is_some()) {
-            bail!(
-                "--bench-cmd: --sim-profile describes the server: pass --serve-cmd 'tacho sim --profile {given}' instead"
-            );
-        }
-        if let Some(given) = option(command, "--sim-args").filter(|_| self.simulators.is_some()) {
-            bail!("--bench-cmd: --sim-args describes the server: pass --serve-cmd 'tacho sim {given}' instead");
+        for (flag, other) in [("--sim-profile", "--profile "), ("--sim-args", "")] {
+            if let Some(given) = option(command, flag).filter(|_| self.simulator.is_some()) {
+                bail!("--bench-cmd: {flag} describes the server: pass --serve-cmd 'tacho sim {other}{given}' instead");
+            }
         }
         serve_args(command).map(drop)
     }
 
-    fn run_inside(&self, command: &[String], log: Option<&Path>) -> anyhow::Result<()> {
+    /// Rejects the command of a simulator that does not parse.
+    pub(crate) fn check_server(&self, command: &[String]) -> anyhow::Result<()> {
+        if self.simulator.is_some() { spec(&sim_args(command)?).map(drop) } else { Ok(()) }
+    }
+
+    /// Rejects a third-party client that does not exist or cannot know the server's address.
+    pub(crate) fn check_client(&self, bench_cmd: &[String], serve_cmd: &[String]) -> anyhow::Result<()> {
+        let program = &bench_cmd[0];
+        if is_tacho(bench_cmd) {
+            return Ok(());
+        }
+        if !program_exists(program) {
+            bail!("--bench-cmd: no program {program:?}: check its name and PATH");
+        }
+        if self.simulator.is_some() && option(serve_cmd, "--port").is_none() {
+            bail!(
+                "--bench-cmd {program:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
+            );
+        }
+        Ok(())
+    }
+
+    fn run_inside(&self, command: &[String], log: Option<&Path>) -> anyhow::Result<Dict> {
         let args = serve_args(command)?;
-        let simulator = self.simulators.and_then(Simulators::current);
-        let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
+        let show_lines = self.processes.supervised.show_stdout;
+        let simulator = self.simulator.as_ref().and_then(|current| current.borrow().upgrade());
+        let sink = Inside { outer: self.sink, show_lines, open: Cell::new(0) };
         let place = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
-        let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, &sink)?;
+        let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, false, &sink)?;
         // A search for the maximum load provokes overload.
         let sought = self.searches && record.caveats.iter().any(is_failed_rule);
         self.broken.set(self.broken.get() || (exit == Exit::Gate && !sought));
-        if self.show_stdout {
+        if show_lines {
             console::print(&record, console::Shown::default())?;
         }
         if let Some(log) = log {
             write_whole(log, |out| out.write_all(console::vllm_report(&record).as_bytes()))?;
         }
-        Ok(())
+        Ok(result(&args, &record))
     }
 }
 
 impl Bench for Commands<'_> {
-    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
+    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
         if !is_tacho(command) {
-            return self.supervised.run_logged(command, &[], log);
+            return self.processes.supervised.run_logged(command, &[], log).map(|()| None);
         }
-        self.run_inside(command, log).map_err(|error| Failure::new("RuntimeError", format!("{error:#}")))
+        self.run_inside(command, log).map(Some).map_err(failure)
     }
+}
+
+impl Host for Commands<'_> {
+    fn start(
+        &self,
+        command: &[String],
+        variables: &[(String, String)],
+        log: &Path,
+        sink: &dyn EventSink,
+    ) -> Result<Running, Failure> {
+        let Some(current) = &self.simulator else { return self.processes.start(command, variables, log, sink) };
+        let server = Rc::new(start_simulator(command).map_err(failure)?);
+        *current.borrow_mut() = Rc::downgrade(&server);
+        let address = format!("http://{}", server.addr());
+        Ok(Running::inside(server, address))
+    }
+}
+
+fn start_simulator(command: &[String]) -> anyhow::Result<Server> {
+    let mut spec = spec(&sim_args(command)?)?;
+    if option(command, "--port").is_none() {
+        spec.port = 0;
+    }
+    Ok(Server::start(spec)?)
+}
+
+fn failure(error: anyhow::Error) -> Failure {
+    Failure::new("RuntimeError", format!("{error:#}"))
 }
 
 /// Shows the progress bars of a benchmark inside a sweep, and its lines if requested.

@@ -1,13 +1,17 @@
-//! A benchmark command of a sweep.
+//! The commands of an experiment that call tacho.
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use tacho_args::Values;
+use tacho_args::flag::Table;
 use tacho_core::secret::redact_words;
 
+use crate::args::error::ArgError;
 use crate::args::help::suggest;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::shared::tags::ONE_RUN;
+use crate::args::sim::{self, SimArgs};
 use crate::commands::{COMMANDS, values_for};
 
 /// Whether a command calls this program.
@@ -15,23 +19,29 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }
 
-/// Parses the arguments of a tacho command.
+/// Parses the arguments of a client command of tacho.
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
-    let values = values_for(&TABLE, &command[1..]);
-    if let Ok(Some(values)) = &values
-        && let Some(flag) = values.first_tagged(ONE_RUN)
-    {
+    let values = own_values("--bench-cmd", command, &TABLE, "tacho serve can be swept")?;
+    if let Some(flag) = values.first_tagged(ONE_RUN) {
         bail!(
             "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
         );
     }
-    let args = values.and_then(|values| values.map(ServeArgs::read).transpose());
-    match args {
-        Ok(Some(args)) => Ok(args),
-        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
-        Err(error) => {
-            let hint = suggest::hints(COMMANDS, &error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
-            bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
-        }
-    }
+    ServeArgs::read(values).map_err(|error| refused("--bench-cmd", command, &error))
+}
+
+/// Parses the arguments of a simulator's command.
+pub(super) fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
+    Ok(SimArgs::from(&own_values("--serve-cmd", command, &sim::TABLE, "tacho sim is a server")?))
+}
+
+/// The arguments of a tacho command; `only` says which command that must be.
+fn own_values(flag: &str, command: &[String], table: &'static Table, only: &str) -> anyhow::Result<Values> {
+    let values = values_for(table, &command[1..]).map_err(|error| refused(flag, command, &error))?;
+    values.ok_or_else(|| anyhow!("{flag} {:?}: only {only}", redact_words(command).join(" ")))
+}
+
+fn refused(flag: &str, command: &[String], error: &ArgError) -> anyhow::Error {
+    let hint = suggest::hints(COMMANDS, error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
+    anyhow!("{flag} {:?}: {error}{hint}", redact_words(command).join(" "))
 }

@@ -31,7 +31,8 @@ impl Experiment {
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
         let path = match args.name() {
             Some(name) => directory.join(name),
-            None if resume => newest(directory)?,
+            None if resume => newest(directory)
+                .with_context(|| format!("there is nothing to resume in {}: check --output-dir", directory.display()))?,
             None => directory.join(now()),
         };
         match (resume, path.exists()) {
@@ -82,16 +83,10 @@ impl Experiment {
     }
 }
 
-/// The most recently modified experiment.
-fn newest(directory: &Path) -> anyhow::Result<PathBuf> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("there is nothing to resume in {}", directory.display()))?;
-    let dated = entries.flatten().filter_map(|entry| {
-        let (path, found) = (entry.path(), entry.metadata().ok()?);
-        found.is_dir().then_some((found.modified().ok()?, path))
-    });
-    let newest = dated.max().map(|(_, path)| path);
-    newest.with_context(|| format!("there is nothing to resume in {}: check --output-dir", directory.display()))
+/// The most recently modified directory in a directory.
+pub(crate) fn newest(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    entries.max_by_key(|path| fs::metadata(path).and_then(|found| found.modified()).ok())
 }
 
 fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {

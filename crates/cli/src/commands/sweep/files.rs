@@ -9,7 +9,7 @@ use tacho_core::json::{Dict, Value, dumps_indented, parse};
 use tacho_report::inputs;
 use tacho_report::json::write_whole;
 use tacho_report::tables::sweep::{stats_csv, summary_csv};
-use tacho_run::experiment::{Archive, Failure, Style};
+use tacho_run::experiment::{Archive, Failure};
 
 use super::outcome;
 use crate::exit;
@@ -46,10 +46,6 @@ fn mark(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.begun"))
 }
 
-fn load(path: &Path) -> Option<Value> {
-    parse(&fs::read_to_string(path).ok()?).ok()
-}
-
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     make_directory(path)?;
     write_whole(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
@@ -64,19 +60,15 @@ fn make_directory(path: &Path) -> Result<(), Failure> {
 }
 
 impl Archive for Files {
+    fn value(&self, path: &Path) -> Option<Value> {
+        parse(&fs::read_to_string(path).ok()?).ok()
+    }
+
     fn result(&self, path: &Path) -> Option<Dict> {
         if mark(path).exists() {
             return None;
         }
-        load(path)?.as_dict().cloned()
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        load(path).is_some()
-    }
-
-    fn list(&self, path: &Path) -> Option<Vec<Value>> {
-        load(path)?.as_list().map(<[Value]>::to_vec)
+        self.value(path)?.as_dict().cloned()
     }
 
     fn directories(&self, path: &Path) -> Vec<String> {
@@ -112,13 +104,6 @@ impl Archive for Files {
         // Remove the result first: without its marker it would count.
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(mark(path));
-    }
-
-    fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure> {
-        match style {
-            Style::Result => write(path, &dumps_indented(value, 4)),
-            Style::Note => write(path, &(dumps_indented(value, 2) + "\n")),
-        }
     }
 
     fn text(&self, path: &Path, text: &str) -> Result<(), Failure> {

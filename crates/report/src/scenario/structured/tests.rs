@@ -1,7 +1,8 @@
 use serde_json::Value as Json;
+use tacho_core::FailureKind;
 use tacho_core::json::dumps;
-use tacho_metrics::GoodputLimits;
 use tacho_metrics::structured::Verdict;
+use tacho_metrics::{GoodputLimits, Setup};
 use tacho_testkit::{golden_files, golden_json};
 
 use super::*;
@@ -42,19 +43,22 @@ fn setup(case: &Json) -> StructuredSetup {
 fn answers(case: &Json) -> Vec<Answer> {
     let file = &case["file"];
     let number = |value: &Json| value.as_f64().unwrap_or(0.0);
-    let answer = |(at, outcome): (usize, &Json)| Answer {
-        success: outcome["success"].as_bool().unwrap_or(false),
-        text: outcome["generated_text"].as_str().unwrap_or_default().into(),
-        prompt_len: file["input_lens"][at].as_u64().unwrap(),
-        output_len: file["output_lens"][at].as_u64().unwrap(),
-        ttft: number(&outcome["ttft"]),
-        latency: number(&outcome["latency"]),
-        itl: outcome["itl"].as_array().map_or_else(Vec::new, |gaps| gaps.iter().map(number).collect()),
-        error: outcome["error"].as_str().unwrap_or_default().into(),
-        expected: file["outputs"][at]["expected"].as_str().map(str::to_owned),
-        constrained: true,
-        fresh: false,
-        verdict: Verdict { loose: file["outputs"][at]["correctness"].as_bool(), ..Verdict::default() },
+    let answer = |(at, outcome): (usize, &Json)| {
+        let success = outcome["success"].as_bool().unwrap_or(false);
+        let mut sample = Sample {
+            failure: (!success).then_some(FailureKind::Empty),
+            prompt_len: file["input_lens"][at].as_u64().unwrap(),
+            output_len: file["output_lens"][at].as_u64().unwrap(),
+            ttft: number(&outcome["ttft"]),
+            latency: number(&outcome["latency"]),
+            itl: outcome["itl"].as_array().into_iter().flatten().map(number).collect::<Vec<f64>>().into(),
+            ..Sample::default()
+        };
+        sample.text = outcome["generated_text"].as_str().unwrap_or_default().into();
+        sample.error = outcome["error"].as_str().unwrap_or_default().into();
+        let verdict = Verdict { loose: file["outputs"][at]["correctness"].as_bool(), ..Verdict::default() };
+        let expected = file["outputs"][at]["expected"].as_str().map(str::to_owned);
+        Answer { sample, expected, constrained: true, fresh: false, verdict }
     };
     case["outcomes"].as_array().unwrap().iter().enumerate().map(answer).collect()
 }
@@ -81,7 +85,9 @@ fn recorded_reports_are_made_again() {
         let percentiles = flag(&case, "--metric-percentiles").unwrap_or("99");
         let percentiles: Vec<f64> = percentiles.split(',').map(|text| text.parse().unwrap()).collect();
         let duration = case["duration"].as_f64().unwrap();
-        let summary = StructuredSummary::of(&answers, duration, &metrics, &percentiles, goodput(&case).as_ref());
+        let goodput = goodput(&case);
+        let run = Setup { percentile_metrics: metrics, metric_percentiles: percentiles, goodput, ..Setup::example() };
+        let summary = StructuredSummary::of(&answers, &run, duration);
         let console: Vec<&str> =
             case["console"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
         let table = console.iter().position(|line| line.starts_with("====")).unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tacho_core::event::level_text;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Criterion, Estimate, LoadLevel, Model, StopReason};
 use tacho_record::ResultFields;
@@ -9,7 +10,7 @@ use tacho_record::ResultFields;
 use super::pair::Pair;
 use super::search::PRECISE;
 use super::{SlaPlan, marker};
-use crate::experiment::{Archive, Failure, Level, Style, UNLIMITED, load_value};
+use crate::experiment::{Archive, Failure, Level, Style, load_value};
 
 /// The largest measured load that met the criteria.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,7 +41,7 @@ impl Found {
     pub(super) fn bracket(&self) -> (f64, f64) {
         let left = if let Answer::Level(level) = self.answer { level } else { 0.0 };
         let above = self.loads.iter().filter(|load| load.level > left && !load.is_met()).map(|load| load.level);
-        (left, above.reduce(f64::min).unwrap_or(UNLIMITED))
+        (left, above.reduce(f64::min).unwrap_or(f64::INFINITY))
     }
 
     /// The load with the smallest violation; sustained loads come first.
@@ -54,7 +55,7 @@ impl Found {
 
     /// The largest finite load at which the client may have decided the test, and the verdict on that client.
     pub(super) fn unreliable(&self, target: &[Criterion]) -> Option<(f64, String)> {
-        let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
+        let limited = self.levels.iter().filter(|level| level.level.is_finite());
         let doubted = limited.filter_map(|level| Some((level.level, client_doubt(level, target)?)));
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
@@ -69,7 +70,7 @@ impl Found {
         let precision = format!("asked ±{:.1}%, {reached}", PRECISE * plan.tolerance * 100.0);
         match self.stopped {
             StopReason::Precise if self.model == Model::Monotone => {
-                format!("the next larger load, {}, fails", self.bracket().1)
+                format!("the next larger load, {}, fails", level_text(self.bracket().1))
             }
             StopReason::Precise => precision,
             StopReason::Budget => format!("budget {} s reached (--sla-budget); {precision}", plan.budget),
@@ -129,7 +130,7 @@ impl Verdict {
         }
         // The client matters at the result and at the first larger load that failed.
         let (left, right) = found.bracket();
-        let decides = |level: &&Level| level.level == left || (level.level == right && right < UNLIMITED);
+        let decides = |level: &&Level| level.level == left || (level.level == right && right.is_finite());
         if found.levels.iter().filter(decides).any(|level| client_doubt(level, target).is_some()) {
             return inconclusive("the client may have decided the levels next to the answer");
         }
@@ -172,7 +173,7 @@ pub(super) struct Answers {
 impl Answers {
     pub(super) fn stored(archive: &dyn Archive, experiment: &Path) -> Self {
         let path = experiment.join("sla_summary.json");
-        let list = archive.list(&path).unwrap_or_default();
+        let list = archive.value(&path).and_then(|stored| stored.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
         Answers { path, list }
     }
 
@@ -259,5 +260,5 @@ fn set_means(entry: &mut Dict, pair: &Pair<'_>, target: &[Criterion], level: &Le
 
 /// A load as a value; `inf` if it is unlimited.
 fn shown(level: f64) -> Value {
-    if level < UNLIMITED { load_value(level) } else { Value::from("inf") }
+    if level.is_finite() { load_value(level) } else { Value::from("inf") }
 }

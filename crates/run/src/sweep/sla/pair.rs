@@ -11,7 +11,8 @@ use tacho_record::fields::SteadyState;
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
 use crate::experiment::{
-    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED, load_value, option, required, run_file, worst,
+    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED_RATE, load_value, option, required, run_file, spelled,
+    worst,
 };
 use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
@@ -44,7 +45,7 @@ impl Pair<'_> {
     /// The largest load: unlimited rate, or all prompts concurrently.
     pub(super) fn top(&self) -> f64 {
         match self.plan.variable {
-            LoadVariable::RequestRate => UNLIMITED,
+            LoadVariable::RequestRate => f64::INFINITY,
             LoadVariable::MaxConcurrency | LoadVariable::Sessions => self.prompts() as f64,
         }
     }
@@ -64,6 +65,7 @@ impl Pair<'_> {
         let prefix = format!("{}=", self.plan.variable.key());
         let level = |level: f64| {
             let directory = level_directory(self.plan, &self.base, level);
+            let level = if self.top().is_infinite() && level >= UNLIMITED_RATE { self.top() } else { level };
             let results: Vec<Dict> = (0..).map_while(|number| archive.result(&run_file(&directory, number))).collect();
             Level { level, results }
         };
@@ -76,7 +78,7 @@ impl Pair<'_> {
 
     /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, prompts: Option<u64>) -> ParamSet {
-        let set = self.bench.with(self.plan.variable.key(), load_value(level));
+        let set = self.bench.with(self.plan.variable.key(), load_value(spelled(level)));
         prompts.map_or(set.clone(), |prompts| set.with(self.plan.variable.size_key(), prompts))
     }
 
@@ -205,12 +207,12 @@ impl Pair<'_> {
             let unknown = "the results do not say how many requests failed: check --bench-cmd";
             return failures.map(|_| false).ok_or_else(|| Failure::new("KeyError", unknown));
         }
-        let delivers = |rate: f64| rate >= DELIVERED * level;
+        let delivers = |rate: f64| rate >= DELIVERED * spelled(level);
         let completed = run.number("request_throughput").map(delivers);
         let sent = run.delivered_rate().map(delivers);
         let kept_up = match run.steady_state().map(SteadyState::is_stable) {
             // If the backlog is known, the drain of the last requests is not a sign of overload.
-            Some(Some(stable)) => stable && (completed == Some(true) || (level < UNLIMITED && failures.is_some())),
+            Some(Some(stable)) => stable && (completed == Some(true) || (level.is_finite() && failures.is_some())),
             // A steady state without information on the backlog is unknown.
             Some(None) => false,
             None => completed == Some(true),

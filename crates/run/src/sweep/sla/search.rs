@@ -10,7 +10,7 @@ use tacho_record::ResultFields;
 use super::answers::{Answer, Answers, Found, Verdict, client_doubt};
 use super::pair::Pair;
 use super::{level_directory, marker};
-use crate::experiment::{Failure, Level, Slot, Stop, Style, UNLIMITED, explore, required};
+use crate::experiment::{Failure, Level, Slot, Stop, Style, explore, required, spelled};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
 use crate::sweep::workload::LoadVariable;
@@ -28,24 +28,17 @@ impl Pair<'_> {
         target: &[Criterion],
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        if session.tools.archive.has(&marker(&self.base, target)) && answers.has(&self.base, target) {
+        if session.tools.archive.value(&marker(&self.base, target)).is_some() && answers.has(&self.base, target) {
             session.count();
             return Ok(());
         }
         session.say(SearchNote::Begins(target.iter().map(Criterion::to_string).collect()));
         if self.plan.sweep.dry_run {
-            let (bench, directory) =
-                (self.bench_at(self.top(), None), level_directory(self.plan, &self.base, self.top()));
-            let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
-            session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
-            session.say(SearchNote::Omitted);
-            session.say(SearchNote::Ends);
-            return Ok(());
+            return self.show(session, slot);
         }
-        let (mut known, stored_top): (Vec<Level>, Vec<Level>) =
+        let (mut known, top): (Vec<Level>, Vec<Level>) =
             self.stored(session.tools.archive).into_iter().partition(|level| level.level != self.top());
-        let mut top =
-            Level { results: stored_top.into_iter().flat_map(|top| top.results).collect(), ..Level::new(self.top()) };
+        let mut top = top.into_iter().next().unwrap_or_else(|| Level::new(self.top()));
         session.say(SearchNote::Testing { load: self.load(), level: top.level });
         if top.results.len() < self.plan.sweep.num_runs {
             self.run(session, slot, &mut top, None, None)?;
@@ -57,7 +50,8 @@ impl Pair<'_> {
         let tolerance = if model == Model::Monotone { 1.0 } else { PRECISE } * self.plan.tolerance;
         let spent = top.runs().filter_map(|run| run.number("duration")).sum::<f64>();
         let search = Search { levels, model, unit: &unit, budget: self.plan.budget - spent, tolerance };
-        let stopped = if self.summary(target, &top)?.passes() {
+        let top_summary = self.summary(target, &top)?;
+        let stopped = if top_summary.passes() {
             StopReason::Unlimited
         } else {
             session.say(SearchNote::From { load: self.load(), level: levels.first });
@@ -83,10 +77,20 @@ impl Pair<'_> {
             Some(level) => Answer::Level(level),
             None => Answer::Infeasible,
         };
-        loads.push(self.summary(target, &top)?);
+        loads.push(top_summary);
         known.push(top);
         let found = Found { answer, estimate: outcome.estimate, loads, levels: known, monotone, stopped, model };
         self.conclude(session, target, &found, answers)
+    }
+
+    /// The largest load alone, in a dry run.
+    fn show(&self, session: &mut Sweep<'_>, slot: &mut Slot) -> Result<(), Stop> {
+        let (bench, directory) = (self.bench_at(self.top(), None), level_directory(self.plan, &self.base, self.top()));
+        let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
+        session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
+        session.say(SearchNote::Omitted);
+        session.say(SearchNote::Ends);
+        Ok(())
     }
 
     /// The model of the metric against load, and the candidate loads. Latencies with confidence intervals follow the
@@ -97,7 +101,7 @@ impl Pair<'_> {
         let limit = limits.collect::<Option<Vec<f64>>>().and_then(|limits| limits.into_iter().reduce(f64::max));
         let limit = limit.filter(|_| top.runs().all(has_interval) && self.plan.tolerance > 0.0);
         let estimate = self.plan.variable.estimate(&top.results).filter(|load| *load > 0.0).unwrap_or(1.0);
-        let most = (self.top() - 1.0).max(1.0);
+        let most = (spelled(self.top()) - 1.0).max(1.0);
         match (self.plan.variable, limit) {
             (LoadVariable::RequestRate, limit) => {
                 let first = if estimate < 10.0 { estimate } else { estimate.ceil() }.min(most);
@@ -138,7 +142,7 @@ impl Pair<'_> {
             let condition = criterion.condition();
             session.say(SearchNote::Criterion { metric, mean, condition, met: criterion.is_met(mean) });
         }
-        if summary.overloaded > 0 && level.level < UNLIMITED {
+        if summary.overloaded > 0 && level.level.is_finite() {
             session.say(SearchNote::NotSustained { overloaded: summary.overloaded, runs: summary.runs });
         }
         session.say(SearchNote::Verdict { met: summary.passes() });

@@ -1,306 +1,18 @@
 //! `sweep serve_sla` on servers with known capacity: simulated queues.
 
-use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod queue;
+
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use tacho_core::event::{EventSink, Note, RunEvent, SearchNote, SweepNote};
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::Criterion;
 use tacho_metrics::percentile::percentile;
-use tacho_metrics::{Sample, Samples, Setup, Steady};
 use tacho_pyrand::Generator;
-use tacho_record::Estimate;
-use tacho_run::experiment::{
-    AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Style, Supervised, Tools, option,
-};
-use tacho_run::sweep::{LoadVariable, SlaPlan, SweepPlan, sla};
+use tacho_run::experiment::{Archive, Bench, Failure, Tools, option};
+use tacho_run::sweep::{LoadVariable, SlaPlan, sla};
 
-/// An in-memory file system.
-#[derive(Clone, Default)]
-struct Memory {
-    results: Rc<RefCell<BTreeMap<PathBuf, Dict>>>,
-    lists: Rc<RefCell<BTreeMap<PathBuf, Value>>>,
-}
-
-impl Archive for Memory {
-    fn result(&self, path: &Path) -> Option<Dict> {
-        self.results.borrow().get(path).cloned()
-    }
-    fn has(&self, path: &Path) -> bool {
-        self.lists.borrow().contains_key(path)
-    }
-    fn list(&self, path: &Path) -> Option<Vec<Value>> {
-        self.lists.borrow().get(path).and_then(Value::as_list).map(<[Value]>::to_vec)
-    }
-    fn directories(&self, path: &Path) -> Vec<String> {
-        let results = self.results.borrow();
-        let inside = results.keys().filter_map(|file| file.parent()?.strip_prefix(path).ok());
-        let mut names: Vec<String> = inside.map(|name| name.display().to_string()).collect();
-        names.dedup();
-        names
-    }
-    fn begin(&self, _: &Path) -> Result<(), Failure> {
-        Ok(())
-    }
-    fn measured(&self, path: &Path) -> Result<Dict, Failure> {
-        self.result(path).ok_or_else(|| Failure::new("Missing", "no result"))
-    }
-    fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure> {
-        self.results.borrow_mut().insert(path.to_owned(), result.clone());
-        Ok(())
-    }
-    fn discard(&self, _: &Path) {}
-    fn keep(&self, path: &Path, value: &Value, _: Style) -> Result<(), Failure> {
-        self.lists.borrow_mut().insert(path.to_owned(), value.clone());
-        Ok(())
-    }
-    fn text(&self, _: &Path, _: &str) -> Result<(), Failure> {
-        Ok(())
-    }
-    fn table(&self, _: &[Dict]) -> Result<(), Failure> {
-        Ok(())
-    }
-}
-
-/// The service model; the first token comes `BASE` after a request's turn.
-#[derive(Debug, Clone, Copy)]
-enum Server {
-    /// One server with this rate, constant service times.
-    Even(f64),
-    /// One server with this rate, exponential service times.
-    Random(f64),
-    /// One request in ten takes five times as long as the others.
-    TwoSpeeds(f64),
-    /// Batch service: up to `most` waiting requests take `base` plus `each` per request.
-    Batches { most: usize, base: f64, each: f64 },
-}
-
-/// A time with a total order.
-#[derive(Clone, Copy, PartialEq)]
-struct Moment(f64);
-
-impl Eq for Moment {}
-
-impl PartialOrd for Moment {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Moment {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-/// A server and its requests.
-struct Queue {
-    memory: Memory,
-    server: Server,
-    seed: u64,
-    runs: Cell<u64>,
-    seconds: Cell<f64>,
-    /// Whether the client keeps up.
-    reliable: bool,
-}
-
-impl Queue {
-    fn new(memory: &Memory, server: Server, seed: u64) -> Self {
-        let memory = memory.clone();
-        Queue { memory, server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable: true }
-    }
-}
-
-const BASE: f64 = 0.02;
-/// Time from the first token to the last.
-const REST: f64 = 0.1;
-
-impl Server {
-    /// Capacity in requests per second.
-    fn capacity(self) -> f64 {
-        match self {
-            Server::Even(capacity) | Server::Random(capacity) | Server::TwoSpeeds(capacity) => capacity,
-            Server::Batches { most, base, each } => most as f64 / (base + each * most as f64),
-        }
-    }
-
-    /// The start of service of each arrival.
-    fn turns(self, arrivals: &[f64], random: &mut Generator) -> Vec<f64> {
-        let mut free = 0.0_f64;
-        let mut turns = Vec::with_capacity(arrivals.len());
-        if let Server::Batches { most, base, each } = self {
-            while turns.len() < arrivals.len() {
-                let at = turns.len();
-                let begin = free.max(arrivals[at]);
-                let waiting = arrivals[at..].iter().take(most).take_while(|&&arrival| arrival <= begin).count();
-                free = begin + base + each * waiting as f64;
-                turns.resize(at + waiting, free);
-            }
-            return turns;
-        }
-        for &arrival in arrivals {
-            let turn = free.max(arrival);
-            free = turn + self.takes(1, random);
-            turns.push(turn);
-        }
-        turns
-    }
-
-    /// Service time of this many requests together.
-    fn takes(self, together: usize, random: &mut Generator) -> f64 {
-        match self {
-            Server::Random(capacity) => -(1.0 - random.random()).ln() / capacity,
-            // 0.9 × 1 + 0.1 × 5 = 1.4 on average.
-            Server::TwoSpeeds(capacity) if random.random() < 0.1 => 5.0 / 1.4 / capacity,
-            Server::TwoSpeeds(capacity) => 1.0 / 1.4 / capacity,
-            Server::Even(capacity) => 1.0 / capacity,
-            Server::Batches { base, each, .. } => base + each * together as f64,
-        }
-    }
-
-    /// Send time and start of service of `count` requests in a closed loop of this many users.
-    fn rounds(self, users: usize, count: usize, random: &mut Generator) -> Vec<(f64, f64)> {
-        let mut sending: BinaryHeap<Reverse<Moment>> = (0..users).map(|_| Reverse(Moment(0.0))).collect();
-        let (mut free, mut rounds) = (0.0_f64, Vec::with_capacity(count));
-        let most = if let Server::Batches { most, .. } = self { most } else { 1 };
-        while rounds.len() < count {
-            let begin = sending.peek().map_or(free, |first| free.max(first.0.0));
-            let mut taken = Vec::new();
-            while taken.len() < most && sending.peek().is_some_and(|next| next.0.0 <= begin) {
-                taken.extend(sending.pop().map(|sent| sent.0.0));
-            }
-            free = begin + self.takes(taken.len(), random);
-            // The tokens of a batch come at its end.
-            let turn = if matches!(self, Server::Batches { .. }) { free } else { begin };
-            sending.extend(taken.iter().map(|_| Reverse(Moment(turn + BASE + REST))));
-            rounds.extend(taken.into_iter().map(|sent| (sent, turn)));
-        }
-        rounds.truncate(count);
-        rounds
-    }
-}
-
-fn arrivals(rate: f64, count: usize, random: &mut Generator) -> Vec<f64> {
-    let mut now = 0.0_f64;
-    let mut arrive = || {
-        now -= (1.0 - random.random()).ln() / rate;
-        now
-    };
-    (0..count).map(|_| arrive()).collect()
-}
-
-fn served(rate: f64, server: Server, count: usize, random: &mut Generator) -> Samples {
-    let arrivals = arrivals(rate, count, random);
-    let turns = server.turns(&arrivals, random);
-    arrivals.into_iter().zip(turns).map(sample).collect()
-}
-
-fn sample((now, turn): (f64, f64)) -> Sample {
-    let ttft = turn - now + BASE;
-    let (latency, done) = (ttft + REST, now + ttft + REST);
-    Sample { scheduled: now, dispatched: now, sent: now, ttft, latency, done, ..Sample::default() }
-}
-
-fn p99_ms(samples: &Samples) -> f64 {
-    let mut times: Vec<f64> = samples.iter().map(|sample| sample.ttft * 1000.0).collect();
-    times.sort_unstable_by(f64::total_cmp);
-    percentile(&times, 99.0)
-}
-
-impl Bench for Queue {
-    fn run(&self, command: &[String], output: &Path, _: Option<&Path>) -> Result<(), Failure> {
-        self.runs.set(self.runs.get() + 1);
-        let number =
-            |flag: &str, preset: f64| option(command, flag).and_then(|text| text.parse().ok()).unwrap_or(preset);
-        let (rate, count) = (number("--request-rate", f64::INFINITY), number("--num-prompts", 200.0) as usize);
-        let mut random = Generator::new(self.seed << 32 | number("--seed", 0.0) as u64);
-        let samples = match number("--max-concurrency", 0.0) as usize {
-            0 => served(rate, self.server, count, &mut random),
-            users => self.server.rounds(users, count, &mut random).into_iter().map(sample).collect(),
-        };
-        let end = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
-        self.seconds.set(self.seconds.get() + end);
-        let steady = Steady::of(&Setup { request_rate: rate, tokenizer_id: None, ..Setup::example() }, &samples);
-        let mut own = Dict::new();
-        let (first, last) = samples.iter().fold((f64::INFINITY, 0.0), |(first, last): (f64, f64), sample| {
-            (first.min(sample.scheduled), last.max(sample.scheduled))
-        });
-        own.set("planned_request_rate", (last > first).then(|| (count - 1) as f64 / (last - first)));
-        if let Some(steady) = steady {
-            let mut fields = Dict::new();
-            fields.set("queue_unstable", steady.backlog.is_some());
-            fields.set("drift", steady.drift);
-            fields.set("request_throughput", steady.request_throughput);
-            fields.set("reached", steady.reached);
-            fields.set("p99_ttft_ms", steady.ttft.percentile_ms(99.0));
-            own.set("steady_state", fields);
-        }
-        if let Some(estimate) = Estimate::from_samples("p99_ttft_ms", &samples, end) {
-            let bound = |value: f64| Value::from(Some(value).filter(|value| value.is_finite()));
-            let mut intervals = Dict::new();
-            let bounds = vec![bound(estimate.interval.low), bound(estimate.interval.high)];
-            intervals.set("p99_ttft_ms", Value::List(bounds));
-            own.set("intervals", intervals);
-        }
-        let mut client = Dict::new();
-        client.set("trustworthy", self.reliable);
-        own.set("client", client);
-        let mut result = Dict::new();
-        result.set("completed", count);
-        result.set("failed", 0_i64);
-        result.set("duration", end);
-        result.set("request_throughput", count as f64 / end);
-        result.set("p99_ttft_ms", p99_ms(&samples));
-        result.set("mean_e2el_ms", samples.iter().map(|sample| sample.latency).sum::<f64>() / count as f64 * 1000.0);
-        result.set("tacho", own);
-        self.memory.complete(output, &result)
-    }
-}
-
-struct NoHost;
-
-impl Host for NoHost {
-    fn start(&self, _: &[String], _: &[(String, String)], _: &Path) -> Result<Box<dyn Running>, Failure> {
-        Ok(Box::new(NoHost))
-    }
-}
-
-impl Running for NoHost {
-    fn address(&self) -> String {
-        "http://127.0.0.1:1".into()
-    }
-    fn lost(&mut self) -> Option<Failure> {
-        None
-    }
-}
-
-fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaPlan {
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
-    SlaPlan {
-        sweep: SweepPlan {
-            bench_cmd: words(&format!("bench --num-prompts {prompts}")),
-            serve_cmd: words("server"),
-            after: AfterBench::Reset(ResetKind::Nothing),
-            supervised: Supervised { supervisor: Vec::new(), show_stdout: false },
-            serve_sets: vec![ParamSet::default()],
-            bench_sets: vec![ParamSet::default()],
-            links: Links::default(),
-            experiment: "exp".into(),
-            num_runs: 1,
-            warmup_prompts: 0,
-            continue_on_error: false,
-            dry_run: false,
-        },
-        variable,
-        targets: vec![vec![Criterion::parse("p99_ttft_ms", target).expect("a criterion")]],
-        tolerance: 0.02,
-        seconds: None,
-        budget: USUAL,
-    }
-}
+use queue::{BASE, Memory, NoHost, Queue, Server, USUAL, arrivals, p99_ms, plan, sample};
 
 /// The result entry of a search.
 fn search(server: Server, target: &str, longest: f64, seed: u64) -> Dict {
@@ -321,11 +33,11 @@ fn searched(
     reliable: bool,
 ) -> (Dict, usize) {
     let memory = Memory::default();
-    let bench = Queue { reliable, ..Queue::new(&memory, server, seed) };
+    let bench = Queue { reliable, ..Queue::new(server, seed) };
     let plan = SlaPlan { budget: longest, ..plan(target, variable, 200) };
     let report =
         sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
-    let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
+    let answers = memory.answers();
     let mut entry = answers[0].as_dict().expect("an entry").clone();
     entry.set("seconds", bench.seconds.get());
     (entry, report.unmet)
@@ -415,10 +127,10 @@ fn a_limit_below_the_service_time_is_infeasible() {
 #[test]
 fn a_metric_of_the_steady_part_has_its_own_key() {
     let memory = Memory::default();
-    let bench = Queue::new(&memory, Server::Random(100.0), 1);
+    let bench = Queue::new(Server::Random(100.0), 1);
     let plan = SlaPlan { budget: 300.0, ..plan("<=500", LoadVariable::MaxConcurrency, 200) };
     sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
-    let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
+    let answers = memory.answers();
     let mut differ = 0;
     for level in answers[0].get("curve").and_then(Value::as_list).unwrap() {
         let number = |key: &str| level.get(key).and_then(Value::as_f64);
@@ -455,7 +167,7 @@ impl EventSink for Reasons {
 #[test]
 fn a_search_that_ends_with_its_budget_says_what_it_reached() {
     let (memory, reasons) = (Memory::default(), Reasons::default());
-    let bench = Queue::new(&memory, Server::Random(20.0), 2);
+    let bench = Queue::new(Server::Random(20.0), 2);
     let plan = SlaPlan { budget: 15.0, ..plan("<=1000", LoadVariable::RequestRate, 200) };
     sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &reasons }).expect("the search ends");
     let reason = reasons.0.into_inner().concat();
@@ -480,10 +192,8 @@ impl Forgetful {
 }
 
 impl Bench for Forgetful {
-    fn run(&self, command: &[String], output: &Path, directory: Option<&Path>) -> Result<(), Failure> {
-        self.queue.run(command, output, directory)?;
-        let result = self.queue.memory.measured(output)?;
-        self.queue.memory.complete(output, &self.without(&result))
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
+        Ok(self.queue.run(command, output, log)?.map(|result| self.without(&result)))
     }
 }
 
@@ -491,7 +201,7 @@ impl Bench for Forgetful {
 fn a_missing_key_never_means_sustained() {
     let verdict = |keys| {
         let memory = Memory::default();
-        let bench = Forgetful { queue: Queue::new(&memory, Server::Even(245.0), 1), keys };
+        let bench = Forgetful { queue: Queue::new(Server::Even(245.0), 1), keys };
         let plan = SlaPlan { budget: USUAL, ..plan("<=200", LoadVariable::RequestRate, 200) };
         let report =
             sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
@@ -509,9 +219,9 @@ struct Seeds<'q> {
 }
 
 impl Bench for Seeds<'_> {
-    fn run(&self, command: &[String], output: &Path, directory: Option<&Path>) -> Result<(), Failure> {
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
         self.seeds.borrow_mut().push(option(command, "--seed").map(str::to_owned));
-        self.queue.run(command, output, directory)
+        self.queue.run(command, output, log)
     }
 }
 
@@ -519,7 +229,7 @@ impl Bench for Seeds<'_> {
 fn the_runs_of_a_search_have_different_seeds() {
     let seeds = |tolerance: f64| {
         let memory = Memory::default();
-        let bench = Seeds { queue: &Queue::new(&memory, Server::Even(245.0), 1), seeds: RefCell::default() };
+        let bench = Seeds { queue: &Queue::new(Server::Even(245.0), 1), seeds: RefCell::default() };
         let mut plan = SlaPlan { tolerance, ..plan("<=200", LoadVariable::RequestRate, 200) };
         plan.sweep.bench_cmd.extend(["--seed".to_owned(), "7".to_owned()]);
         sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
@@ -555,8 +265,6 @@ const SERVERS: [(Server, f64, f64); 9] = [
     (Server::Batches { most: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
     (Server::Batches { most: 8, base: 0.02, each: 0.01 }, 500.0, 600.0),
 ];
-/// Default of `--sla-budget`.
-const USUAL: f64 = 120.0;
 
 /// Results of many searches on one server.
 #[derive(Default)]
