@@ -24,7 +24,8 @@ use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
 use tacho_run::experiment::{
-    Address, AfterBench, Links, ParamSet, Processes, Report, ResetKind, Supervised, Tools, apply, option, parse_params, split,
+    Address, AfterBench, Links, ParamSet, Processes, Report, ResetKind, Supervised, Tools, apply, option, parse_params,
+    split,
 };
 use tacho_run::sweep::{
     SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,

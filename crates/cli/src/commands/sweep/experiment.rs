@@ -31,8 +31,9 @@ impl Experiment {
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
         let path = match args.name() {
             Some(name) => directory.join(name),
-            None if resume => newest(directory)
-                .with_context(|| format!("there is nothing to resume in {}: check --output-dir", directory.display()))?,
+            None if resume => newest(directory).with_context(|| {
+                format!("there is nothing to resume in {}: check --output-dir", directory.display())
+            })?,
             None => directory.join(now()),
         };
         match (resume, path.exists()) {
