@@ -109,7 +109,6 @@ impl Dashboard {
         true
     }
 
-    /// The tables by their names.
     fn tables(&self) -> [(&'static str, Table); 4] {
         [
             ("latency", ResultKind::Latency),

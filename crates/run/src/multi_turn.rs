@@ -34,7 +34,6 @@ pub struct MultiTurnPlan {
     pub client: ClientSpec,
     /// Whether all first turns are sent before the measurement.
     pub warmup_step: bool,
-    /// Whether all clients end with the first one.
     pub early_stop: bool,
     /// Tokens to generate: 0 as recorded, negative without limit.
     pub limit_max_tokens: i64,

@@ -87,7 +87,6 @@ flags! {
 }
 
 flags! {
-    /// Arguments of `tacho auto-tune`.
     AutoTuneArgs? {
         FIRST [
             /// The batch file, and the upload destination of its results.

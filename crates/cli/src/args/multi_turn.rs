@@ -65,7 +65,6 @@ const UNREAD: &[Flag] = &[
 ];
 
 flags! {
-    /// The flags of `tacho multi-turn`.
     MultiTurnArgs {
         ROWS [
             input_file: PathBuf = vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,

@@ -95,7 +95,6 @@ impl SuiteArgs {
         Ok(args)
     }
 
-    /// The running server, if any.
     pub(crate) fn remote(&self) -> Option<Remote> {
         let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         named(&self.remote_host).map(|host| Remote { host, port: named(&self.remote_port) })
@@ -111,7 +110,6 @@ fn is_on(variable: &str) -> bool {
     std::env::var(variable).is_ok_and(|text| text == "1")
 }
 
-/// The environment variable of a flag.
 fn variable(setting: Setting<'_>) -> String {
     setting.flag.trim_start_matches('-').replace('-', "_").to_uppercase()
 }

@@ -14,7 +14,6 @@ use tacho_run::sweep::LoadVariable;
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
 
-/// A sweep over servers and clients.
 #[derive(Debug, Clone)]
 pub(crate) struct SweepArgs {
     pub(crate) kind: SweepKind,
@@ -22,7 +21,6 @@ pub(crate) struct SweepArgs {
     pub(crate) flags: SweepFlags,
 }
 
-/// The kinds of sweeps over servers and clients.
 #[derive(Debug, Clone)]
 pub(crate) enum SweepKind {
     /// The Cartesian product of the sets.
@@ -44,19 +42,16 @@ impl PlaceArgs {
         }
     }
 
-    /// The name of the experiment, if one is given.
     pub(crate) fn name(&self) -> Option<&String> {
         self.experiment_name.iter().chain(self.resume.iter().flatten()).next()
     }
 }
 
 impl SweepArgs {
-    /// Arguments of `tacho sweep serve`.
     pub(crate) fn serve(v: &Values) -> Result<Self, ArgError> {
         Self::new(v.into(), &SERVE, SweepKind::Serve)
     }
 
-    /// Arguments of `tacho sweep serve_workload`.
     pub(crate) fn serve_workload(v: &Values) -> Result<Self, ArgError> {
         let WorkloadFlags { workload_var: variable, workload_iters: iterations } = v.into();
         Self::new(v.into(), &SERVE_WORKLOAD, SweepKind::Workload { variable, iterations, label: "WL" })

@@ -151,7 +151,7 @@ fn client_words(
         .with("num_warmups", args.num_warmups);
     if !simulated {
         let address = Address::of(serve_cmd)?;
-        set = set.with("host", address.host()).with("port", Value::from(i64::from(address.port())));
+        set = set.with("host", address.host).with("port", Value::from(i64::from(address.port)));
     }
     Ok(apply("--bench-cmd", &split("--bench-cmd", &args.bench_cmd)?, &set)?)
 }

@@ -53,7 +53,6 @@ fn contact(dry_run: bool) -> Contact {
     if dry_run { Contact::Minimal } else { Contact::Server }
 }
 
-/// The screen of a run against a server.
 fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
     shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
 }

@@ -23,7 +23,6 @@ use crate::exit::{Exit, show};
 use crate::interrupt::Interrupt;
 use hardware::Machine;
 
-/// Runs the selected tests.
 pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
     // processes.

@@ -43,7 +43,6 @@ use experiment::Experiment;
 pub(super) use experiment::{make_directory, newest};
 pub(super) use files::Files;
 
-/// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
     // processes.
@@ -118,7 +117,6 @@ pub(super) fn screen(live: &LiveArgs, dry_run: bool) -> anyhow::Result<Screen> {
     Ok(Screen::open(&live.unless(dry_run), false, Progress::Shown)?.with(Lines::Kept))
 }
 
-/// Runs a sweep over engine start-ups.
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = screen(&args.place.live, args.place.dry_run)?;
@@ -202,8 +200,8 @@ fn warn_of_port(plan: &SweepPlan) -> anyhow::Result<()> {
         let serve = Address::of(&apply("--serve-cmd", &plan.serve_cmd, serve)?)?;
         let bench = apply("--bench-cmd", &plan.bench_cmd, bench)?;
         let (own, named) = (is_tacho(&bench), option(&bench, "--base-url").is_some());
-        if let Some(sends) = Address::of(&bench).ok().filter(|sends| own && !named && sends.port() != serve.port()) {
-            let (port, sends) = (serve.port(), sends.port());
+        if let Some(sends) = Address::of(&bench).ok().filter(|sends| own && !named && sends.port != serve.port) {
+            let (port, sends) = (serve.port, sends.port);
             tracing::warn!("--bench-cmd sends to port {sends} and --serve-cmd names port {port}: pass --port to both");
             break;
         }

@@ -42,9 +42,7 @@ impl Accepted {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TuneReport {
-    /// The best settings, if any meet the limit.
     pub best: Option<Accepted>,
-    /// Number of measured candidates.
     pub measured: usize,
     pub failures: Vec<String>,
 }
@@ -57,7 +55,6 @@ pub(super) struct Found {
     pub(super) estimate: Option<Estimate>,
 }
 
-/// All results so far.
 #[derive(Default)]
 pub(super) struct Answers {
     lines: Vec<String>,
@@ -126,7 +123,6 @@ impl Answers {
         out
     }
 
-    /// `auto_tune.json`.
     pub(super) fn json(&self, plan: &TunePlan, share: Option<&str>, done: bool) -> Value {
         let mut all = Dict::new();
         all.set("version", 1_i64);

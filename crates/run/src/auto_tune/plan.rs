@@ -23,15 +23,10 @@ pub struct TunePlan {
     pub serve_cmd: Vec<String>,
     /// The client command, without load, number of prompts and output file.
     pub bench_cmd: Vec<String>,
-    /// The action after each run.
     pub after: AfterBench,
-    /// How commands are started.
     pub supervised: Supervised,
-    /// Additional environment variables of the server.
     pub variables: Vec<(String, String)>,
-    /// Values of `max_num_seqs`.
     pub num_seqs: Vec<u64>,
-    /// Values of `max_num_batched_tokens`.
     pub num_batched_tokens: Vec<u64>,
     /// Additional settings to combine with each pair.
     pub sets: Vec<ParamSet>,
@@ -48,20 +43,16 @@ pub struct TunePlan {
     pub num_runs: usize,
     /// Largest relative error of the result.
     pub tolerance: f64,
-    /// Profiling of the best settings.
     pub profiling: Profiling,
     /// The revision in result files.
     pub hash: String,
     pub directory: PathBuf,
-    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// `max_num_seqs`.
     pub num_seqs: u64,
-    /// `max_num_batched_tokens`.
     pub num_batched_tokens: u64,
     pub set: ParamSet,
 }
@@ -89,7 +80,6 @@ impl Candidate {
 }
 
 impl TunePlan {
-    /// Directory of the best settings' profile.
     pub(super) fn profile_directory(&self) -> PathBuf {
         self.directory.join("profile")
     }
@@ -138,7 +128,6 @@ pub(super) fn rate(level: f64) -> Value {
     if level.is_infinite() { Value::from("inf") } else { load_value(level) }
 }
 
-/// The request rate of a level as text.
 pub(super) fn rate_text(level: f64) -> String {
     tacho_core::json::python_str(&rate(level))
 }

@@ -31,7 +31,6 @@ impl TunePlan {
 }
 
 impl Tuner<'_> {
-    /// Searches for the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
         let mut top = Level::new(f64::INFINITY);
         // A pass at unlimited load is repeated, because it ends the search.

@@ -22,7 +22,6 @@ pub trait Archive {
     fn measured(&self, path: &Path) -> Result<Dict, Failure>;
     /// Stores the completed result of a started run.
     fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure>;
-    /// Discards a started run.
     fn discard(&self, path: &Path);
     fn text(&self, path: &Path, text: &str) -> Result<(), Failure>;
     /// Stores the table of all results so far.
@@ -37,7 +36,6 @@ pub trait Archive {
     }
 }
 
-/// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// As results: four spaces, no final newline.
@@ -64,7 +62,6 @@ pub trait Host {
     ) -> Result<Running, Failure>;
 }
 
-/// What an experiment works with.
 #[derive(Clone, Copy)]
 pub struct Tools<'a> {
     pub archive: &'a dyn Archive,

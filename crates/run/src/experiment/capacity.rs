@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-/// The capacity of a server's KV cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// Tokens of the KV cache.
     pub tokens: u64,
     /// Tokens of a request of maximum length.
     pub request: u64,

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why an experiment failed.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{flag}: {what}: check the quotes of the command")]

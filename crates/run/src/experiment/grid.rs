@@ -212,16 +212,20 @@ impl Links {
 
 /// Python's equality: numbers and booleans compare by value, objects without regard to order.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
-    let number = |value: &Value| match value {
+    same_by(a, b, |value| match value {
         Value::Bool(on) => Some(f64::from(u8::from(*on))),
         other => other.as_f64(),
-    };
+    })
+}
+
+/// Equality without regard to the order of members; values with a `number` compare by it, integers exactly.
+pub(crate) fn same_by(a: &Value, b: &Value, number: fn(&Value) -> Option<f64>) -> bool {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a == b,
         (Value::BigInt(a), Value::BigInt(b)) => a == b,
-        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_by(a, b, number)),
         (Value::Dict(a), Value::Dict(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same_by(a, b, number)))
         }
         _ => match (number(a), number(b)) {
             (Some(a), Some(b)) => a == b,

@@ -42,7 +42,6 @@ pub(crate) fn summary_file(directory: &Path) -> PathBuf {
     directory.join("summary.json")
 }
 
-/// The warm-up of a combination.
 pub(crate) fn warmup_file(directory: &Path) -> PathBuf {
     directory.join("warmup.json")
 }

@@ -7,7 +7,6 @@ use tacho_record::ResultFields;
 
 use super::error::Failure;
 
-/// A load and the results of its runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Level {
     pub(crate) level: f64,

@@ -26,8 +26,8 @@ const CALL: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    host: String,
-    port: u16,
+    pub host: String,
+    pub port: u16,
 }
 
 impl Address {
@@ -39,14 +39,6 @@ impl Address {
             Failure::new("ValueError", format!("invalid literal for int() with base 10: {text}"))
         })?;
         Ok(Address { host, port })
-    }
-
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
     }
 
     pub fn url(&self) -> String {
@@ -80,7 +72,6 @@ impl ResetKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterBench {
     Command(Vec<String>),
-    /// Reset the server's caches.
     Reset(ResetKind),
 }
 
@@ -138,10 +129,8 @@ fn is_ready(address: &str) -> bool {
     }
 }
 
-/// Starts servers as processes.
 #[derive(Debug, Clone)]
 pub struct ProcessHost {
-    /// How processes are started.
     pub supervised: Supervised,
     pub ready_timeout: Duration,
 }
@@ -259,7 +248,6 @@ impl Slot {
         self.running.as_ref().map(|server| server.address.clone())
     }
 
-    /// The file with its output.
     pub fn log(&self) -> &Path {
         &self.log
     }

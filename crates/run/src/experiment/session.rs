@@ -101,7 +101,6 @@ impl<'a, P> Session<'a, P> {
         self.tools.sink.event(RunEvent::warning(note));
     }
 
-    /// Counts a finished measurement.
     pub(crate) fn count(&self) {
         self.counters.finished.fetch_add(1, Ordering::Relaxed);
     }
@@ -116,7 +115,6 @@ impl<'a, P> Session<'a, P> {
         Point { command, output, log: None, bench: self.tools.bench, complete: &|_| {}, after: &|_| Ok(()) }
     }
 
-    /// Makes sure that the server runs.
     pub(crate) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
         let started = slot.ensure(self.tools).map_err(Stop::Server)?;
         if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {

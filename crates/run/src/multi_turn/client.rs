@@ -30,7 +30,6 @@ impl ClientSpec {
     }
 }
 
-/// The next action of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Send the first messages of a conversation.
@@ -183,7 +182,6 @@ impl<'s> Client<'s> {
         &self.active
     }
 
-    /// Number of abandoned conversations.
     pub(crate) fn abandoned(&self) -> usize {
         self.active.len()
     }

@@ -16,7 +16,6 @@ use super::{MultiTurnPlan, MultiTurnResult, body};
 enum State {
     /// Pauses until then, and takes its next conversation.
     Pausing(Timestamp),
-    /// Retries at that time.
     Retrying(Timestamp),
     Waiting,
     Ended,
@@ -40,7 +39,6 @@ pub(super) struct Clients<'p> {
     pub(super) conversations: Vec<Conversation>,
     /// Conversations that no client has taken yet.
     tasks: VecDeque<usize>,
-    /// Whether all clients end with the first one.
     early_stop: bool,
     pub(super) clients: Vec<Client<'p>>,
     states: Vec<State>,

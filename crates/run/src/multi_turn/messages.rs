@@ -59,7 +59,6 @@ impl Clients<'_> {
         self.sink.event(RunEvent::status(text));
     }
 
-    /// The result of a request.
     pub(super) fn report_response(&self, client: usize, row: &Observation, attempt: Attempt) {
         let (conversation, messages) = self.sent[client];
         if attempt != Attempt::Good {

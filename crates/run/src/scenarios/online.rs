@@ -16,7 +16,6 @@ use crate::offline::{Batch, Generated, OfflineEngine, Sampling, Slot, Step, chec
 use crate::serve::{Contact, Prepared, prepare, run};
 use crate::{Error, ServePlan, WorkloadPlan};
 
-/// The plan of a scenario's runs.
 pub struct Online<'a> {
     /// The plan; runs may change it.
     pub plan: ServePlan,
@@ -25,7 +24,6 @@ pub struct Online<'a> {
 }
 
 /// A run, and the hit rate of an unbounded prefix cache.
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Pass {
     pub record: RunRecord,
     pub limit: f64,

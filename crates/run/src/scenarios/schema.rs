@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use regex::Regex;
 use tacho_core::json::{Dict, Value};
 
+use crate::experiment::same_by;
+
 /// Nesting of schema applications beyond which a document is not judged.
 const MAX_DEPTH: usize = 256;
 
@@ -248,19 +250,7 @@ fn unique(items: &[Value]) -> bool {
 
 /// Equality of JSON Schema: 1 and 1.0 are equal, and the order of members does not matter.
 fn equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::List(one), Value::List(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
-        }
-        (Value::Dict(one), Value::Dict(other)) => {
-            one.len() == other.len() && one.iter().all(|(key, value)| other.get(key).is_some_and(|it| equal(value, it)))
-        }
-        (Value::Bool(_), _) | (_, Value::Bool(_)) => one == other,
-        _ => match (one.as_f64(), other.as_f64()) {
-            (Some(one), Some(other)) => one == other,
-            _ => one == other,
-        },
-    }
+    same_by(one, other, Value::as_f64)
 }
 
 #[cfg(test)]

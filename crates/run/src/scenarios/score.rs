@@ -19,7 +19,6 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// The verdict on a text under a constraint.
     pub(super) fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
         match kind {
             ConstraintKind::Grammar => self.sentence(constraint.as_str().unwrap_or_default(), text),

@@ -3,12 +3,9 @@
 use tacho_decide::search::{Growth, Levels, Measurement, Model, Search, Step};
 use tacho_record::ResultFields;
 
-/// Settings of the refinement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdaptiveSpec {
-    /// TTFT limit, ms.
     pub ttft_ms: f64,
-    /// TPOT limit, ms.
     pub tpot_ms: f64,
     pub max_probes: usize,
     pub max_concurrency: u64,

@@ -9,7 +9,6 @@ use crate::experiment::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestKind {
-    /// A server under load.
     Serving,
     Latency,
     Startup,
@@ -43,7 +42,6 @@ pub struct Test {
     pub model: Option<String>,
     /// The parameters of the server without its model, or of the offline command.
     pub engine: Dict,
-    /// Additional environment variables of the server or the command.
     pub variables: Vec<(String, String)>,
     /// The parameters of a serving test's client.
     pub client: Dict,

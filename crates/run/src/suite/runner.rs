@@ -65,13 +65,10 @@ pub struct SuitePlan {
     pub hardware: Hardware,
     /// Number of prompts per level, if it overrides the test's.
     pub prompts: Option<PromptRule>,
-    /// Refinement of levels, if requested.
     pub adaptive: Option<AdaptiveSpec>,
     /// The action after each run against a server, if any.
     pub after: Option<AfterBench>,
-    /// How commands are started.
     pub supervised: Supervised,
-    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 

@@ -60,7 +60,6 @@ impl Sweep<'_> {
         Ok(results)
     }
 
-    /// Runs a combination once more and adds the result.
     pub(super) fn combine_once_more(
         &mut self,
         slot: &mut Slot,

@@ -10,27 +10,20 @@ use crate::experiment::{
     AfterBench, Error, Failure, Links, ParamSet, Report, Session, Slot, Stop, Supervised, Tools, apply, layout,
 };
 
-/// A sweep over servers and clients.
 #[derive(Debug, Clone)]
 pub struct SweepPlan {
     pub serve_cmd: Vec<String>,
     pub bench_cmd: Vec<String>,
-    /// The action after each run.
     pub after: AfterBench,
-    /// How commands are started.
     pub supervised: Supervised,
-    /// The server's parameter sets.
     pub serve_sets: Vec<ParamSet>,
-    /// The client's parameter sets.
     pub bench_sets: Vec<ParamSet>,
     pub links: Links,
     pub experiment: PathBuf,
     pub num_runs: usize,
     /// Prompts of the warm-up run before each combination; 0 for none.
     pub warmup_prompts: usize,
-    /// Whether the sweep continues after a failed run.
     pub continue_on_error: bool,
-    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
@@ -87,7 +80,6 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Performs the action after each benchmark.
     pub(super) fn after_bench(&self, address: Option<&str>) -> Result<(), Failure> {
         self.plan.after.act(&self.plan.supervised, address, self.tools.sink)
     }

@@ -16,10 +16,8 @@ use super::session::{Sweep, SweepPlan};
 use super::workload::LoadVariable;
 use crate::experiment::{Error, ParamSet, Report, Tools, clean, spelled};
 
-/// A search for the largest load.
 #[derive(Debug, Clone)]
 pub struct SlaPlan {
-    /// The common settings of sweeps.
     pub sweep: SweepPlan,
     pub variable: LoadVariable,
     /// The SLOs; all criteria of one must hold.

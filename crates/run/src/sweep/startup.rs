@@ -13,11 +13,9 @@ use crate::experiment::{Error, ParamSet, Report, Session, Tools, apply, director
 pub struct StartupPlan {
     pub command: Vec<String>,
     pub serve_sets: Vec<ParamSet>,
-    /// Parameter sets of the benchmark.
     pub startup_sets: Vec<ParamSet>,
     pub experiment: PathBuf,
     pub num_runs: usize,
-    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 

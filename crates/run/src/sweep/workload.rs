@@ -88,13 +88,10 @@ impl LoadVariable {
     }
 }
 
-/// A sweep over load levels.
 #[derive(Debug, Clone)]
 pub struct WorkloadPlan {
-    /// The common settings of sweeps.
     pub sweep: SweepPlan,
     pub variable: LoadVariable,
-    /// Number of levels, including both ends.
     pub iterations: usize,
     /// Its label in the console and in directory names: `WL`, or `SLA` in one old form.
     pub label: &'static str,

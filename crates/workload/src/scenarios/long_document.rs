@@ -27,10 +27,8 @@ impl RepeatMode {
     }
 }
 
-/// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LongDocumentSpec {
-    /// Number of distinct documents.
     pub documents: usize,
     pub words: usize,
     /// Tokens of a document, overriding its words.

@@ -7,7 +7,6 @@ use tacho_core::json::{self, Value};
 use crate::Error;
 use crate::sources::read_rows;
 
-/// A question and its response.
 pub(super) type Pair = (String, String);
 
 /// The conversations of a file with at least two turns, truncated to two.

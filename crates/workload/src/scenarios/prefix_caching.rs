@@ -27,12 +27,10 @@ impl PrefixLengths {
     }
 }
 
-/// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrefixCachingSpec {
     /// Seed of prompts and order.
     pub seed: u64,
-    /// Number of distinct prompts.
     pub num_prompts: usize,
     /// Number of requests per prompt.
     pub repeat_count: usize,

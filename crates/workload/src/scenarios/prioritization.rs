@@ -23,7 +23,6 @@ pub enum PrioritySource {
     },
 }
 
-/// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrioritizationSpec {
     /// Seed of order and priorities.
@@ -92,7 +91,6 @@ pub(crate) fn with_priority(request: Request, priority: i64) -> Request {
     Request { overrides: Some(Value::Dict(overrides)), ..request }
 }
 
-/// The priority in a request's body.
 pub fn priority_of(request: &Request) -> Option<i64> {
     request.overrides.as_ref()?.get("priority")?.as_i64()
 }

@@ -2,7 +2,6 @@
 
 use tacho_core::json::{Dict, Value};
 
-/// Supported string formats.
 const FORMATS: [&str; 14] = [
     "email",
     "date",

@@ -84,7 +84,6 @@ impl StructuredDataset {
     }
 }
 
-/// The constraint on a request's response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraint {
     /// The constraint in the request's format.
@@ -95,7 +94,6 @@ pub struct Constraint {
     pub sent: bool,
 }
 
-/// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSpec {
     /// The prompts and constraints.
@@ -127,7 +125,6 @@ struct Prompt {
     expected: Option<String>,
 }
 
-/// A prompt's text or messages.
 enum Text {
     Plain(String),
     Messages(Value),

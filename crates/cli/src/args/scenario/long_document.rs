@@ -52,7 +52,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho long-doc-qa`.
     LongDocumentFlags {
         DOCUMENTS [
             document_length: usize = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Length of a document in words, all equal.").between(0.0, MAX_TOKENS);
@@ -72,7 +71,6 @@ flags! {
     }
 }
 
-/// Arguments of `tacho long-doc-qa`.
 #[derive(Debug, Clone)]
 pub(crate) struct LongDocumentArgs {
     pub(crate) spec: LongDocumentSpec,
@@ -82,7 +80,6 @@ pub(crate) struct LongDocumentArgs {
 }
 
 impl LongDocumentArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = LongDocumentFlags::from(v);
         let (mode, order) = match flags.reuse_distance {

@@ -53,7 +53,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho prefix-caching`.
     PrefixCachingFlags {
         PROMPTS [
             dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts (default: random tokens).");
@@ -72,7 +71,6 @@ flags! {
     }
 }
 
-/// Arguments of `tacho prefix-caching`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixCachingArgs {
     pub(crate) spec: PrefixCachingSpec,
@@ -82,7 +80,6 @@ pub(crate) struct PrefixCachingArgs {
 }
 
 impl PrefixCachingArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PrefixCachingFlags::from(v);
         let num_prompts = flags.num_prompts.ok_or_else(|| missing(&TABLE, "--num-prompts"))?;

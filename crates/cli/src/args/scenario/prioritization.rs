@@ -59,7 +59,6 @@ const BACKEND: Flag = vllm(
 );
 
 flags! {
-    /// The flags of `tacho prioritization`.
     PrioritizationFlags {
         FIRST [
             dataset: Option<String> = vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts.");
@@ -81,7 +80,6 @@ const RATE: &[Flag] = &[
     own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once."),
 ];
 
-/// Arguments of `tacho prioritization`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrioritizationArgs {
     pub(crate) spec: PrioritizationSpec,
@@ -92,7 +90,6 @@ pub(crate) struct PrioritizationArgs {
 }
 
 impl PrioritizationArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PrioritizationFlags::from(v);
         let backend = &flags.batch.backend.value;

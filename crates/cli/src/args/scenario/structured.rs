@@ -141,7 +141,6 @@ fn dataset(setting: Setting<'_>) -> StructuredDataset {
     StructuredDataset::parse(name).expect("the flag has the names as choices")
 }
 
-/// Arguments of `tacho structured-output`.
 #[derive(Debug, Clone)]
 pub(crate) struct StructuredArgs {
     pub(crate) flags: StructuredFlags,
@@ -154,7 +153,6 @@ pub(crate) struct StructuredArgs {
 }
 
 impl StructuredArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = StructuredArgs::one(v)?;
         if let Some(rates) = &args.flags.sweep_request_rates {

@@ -32,7 +32,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sweep plot`.
     PlotFlags? {
         FLAGS [
             words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
@@ -61,7 +60,6 @@ flags! {
     }
 }
 
-/// Arguments of `tacho sweep plot`.
 #[derive(Debug, Clone)]
 pub(crate) struct PlotArgs {
     pub(crate) directory: PathBuf,

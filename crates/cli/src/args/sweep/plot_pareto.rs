@@ -26,7 +26,6 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sweep plot_pareto`.
     ParetoFlags {
         FLAGS [
             words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
@@ -45,7 +44,6 @@ flags! {
     }
 }
 
-/// Arguments of `tacho sweep plot_pareto`.
 #[derive(Debug, Clone)]
 pub(crate) struct ParetoArgs {
     pub(crate) directory: PathBuf,

@@ -87,7 +87,6 @@ const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&OWN), live::HTTP.wi
 /// vLLM's flags of a sweep over servers and clients, in vLLM's order.
 const CLIENT: &[Flag] = rows!(COMMANDS_ROWS, OUTPUT, PARAMETERS, DIRECTORY, RUNS, REPEATS, ENDING);
 
-/// `tacho sweep serve`.
 pub(crate) static SERVE: Table = Table {
     command: "tacho sweep serve",
     about: "Benchmark a server under every combination of parameter sets.",
@@ -100,7 +99,6 @@ pub(crate) static SERVE: Table = Table {
     ..Table::PLAIN
 };
 
-/// `tacho sweep serve_workload`.
 pub(crate) static SERVE_WORKLOAD: Table = Table {
     command: "tacho sweep serve_workload",
     about: "Explore latency against throughput over levels of load.",
@@ -114,7 +112,6 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
 };
 
 flags! {
-    /// Flags specific to `tacho sweep serve_workload`.
     WorkloadFlags {
         WORKLOAD_FLAGS [
             workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
@@ -124,7 +121,6 @@ flags! {
     }
 }
 
-/// `tacho sweep serve_sla`.
 pub(crate) static SERVE_SLA: Table = Table {
     command: "tacho sweep serve_sla",
     about: "Find the maximum load at which a server meets SLOs.",
@@ -158,7 +154,6 @@ pub(crate) static SERVE_SLA: Table = Table {
 };
 
 flags! {
-    /// Flags specific to `tacho sweep serve_sla`.
     SlaFlags {
         SLA_FLAGS [
             sla_params: Option<String> = vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
@@ -186,7 +181,6 @@ fn load_variable(setting: Setting<'_>) -> LoadVariable {
     }
 }
 
-/// `tacho sweep startup`.
 pub(crate) static STARTUP: Table = Table {
     command: "tacho sweep startup",
     about: "Benchmark the start-up of an engine under every combination of parameter sets.",
@@ -200,7 +194,6 @@ pub(crate) static STARTUP: Table = Table {
 };
 
 flags! {
-    /// Arguments of `tacho sweep startup`.
     StartupSweepArgs {
         STARTUP_FLAGS [
             startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,

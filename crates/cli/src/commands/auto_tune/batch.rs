@@ -71,7 +71,6 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
     if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }
 }
 
-/// The settings of an entry.
 fn settings(args: &AutoTuneArgs, entry: &Dict) -> anyhow::Result<TuneSettings> {
     let variables = variables(entry);
     if let Some((typed, meant)) = mistyped(&variables) {

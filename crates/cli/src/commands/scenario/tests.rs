@@ -33,7 +33,6 @@ fn values(table: &'static Table, words: &[String]) -> Values {
     }
 }
 
-/// The tokenizer named by the command line.
 fn tokenizer(words: &[String]) -> Tokenizer {
     let after = |flag: &str| words.iter().position(|word| word == flag).map(|at| words[at + 1].clone());
     let path = after("--tokenizer").or_else(|| after("--model")).unwrap();

@@ -19,7 +19,6 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }
 
-/// Parses the arguments of a client command of tacho.
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let values = own_values("--bench-cmd", command, &TABLE, "tacho serve can be swept")?;
     if let Some(flag) = values.first_tagged(ONE_RUN) {
@@ -30,7 +29,6 @@ pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     ServeArgs::read(values).map_err(|error| refused("--bench-cmd", command, &error))
 }
 
-/// Parses the arguments of a simulator's command.
 pub(super) fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
     Ok(SimArgs::from(&own_values("--serve-cmd", command, &sim::TABLE, "tacho sim is a server")?))
 }

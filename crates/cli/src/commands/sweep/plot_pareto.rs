@@ -14,7 +14,6 @@ use super::plot::save;
 use crate::args::sweep::plot_pareto::ParetoArgs;
 use crate::exit::{Exit, note};
 
-/// Dots per inch.
 const DPI: f64 = 100.0;
 
 pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {

@@ -20,7 +20,6 @@ pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
     if args.flags.place.dry_run { Ok(None) } else { found(&args.flags.ranks) }
 }
 
-/// Coordinator on rank 0.
 pub(crate) struct Conductor {
     member: Membership,
     rendezvous: Arc<Rendezvous>,

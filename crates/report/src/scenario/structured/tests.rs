@@ -2,7 +2,7 @@ use serde_json::Value as Json;
 use tacho_core::FailureKind;
 use tacho_core::json::dumps;
 use tacho_metrics::structured::Verdict;
-use tacho_metrics::{GoodputLimits, Setup};
+use tacho_metrics::{GoodputLimits, MetricSettings, Setup};
 use tacho_testkit::{golden_files, golden_json};
 
 use super::*;
@@ -85,8 +85,9 @@ fn recorded_reports_are_made_again() {
         let percentiles = flag(&case, "--metric-percentiles").unwrap_or("99");
         let percentiles: Vec<f64> = percentiles.split(',').map(|text| text.parse().unwrap()).collect();
         let duration = case["duration"].as_f64().unwrap();
-        let goodput = goodput(&case);
-        let run = Setup { percentile_metrics: metrics, metric_percentiles: percentiles, goodput, ..Setup::example() };
+        let own = MetricSettings { goodput: goodput(&case), ..MetricSettings::default() };
+        let run =
+            Setup { percentile_metrics: metrics, metric_percentiles: percentiles, metrics: own, ..Setup::example() };
         let summary = StructuredSummary::of(&answers, &run, duration);
         let console: Vec<&str> =
             case["console"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();

@@ -20,7 +20,6 @@ pub(super) enum Answer {
     Level(f64),
 }
 
-/// The result of a search.
 pub(super) struct Found {
     pub(super) answer: Answer,
     /// The load at which the criteria are just met.
@@ -164,7 +163,6 @@ impl Verdict {
     }
 }
 
-/// The results so far.
 pub(super) struct Answers {
     path: PathBuf,
     list: Vec<Value>,

@@ -33,7 +33,6 @@ const MIN_SLOW_REQUESTS: u64 = 10;
 /// Distance of the seeds of successive runs: searches with neighbouring seeds have no run in common.
 const SEED_STEP: u64 = 1000;
 
-/// A server set and a client set.
 pub(super) struct Pair<'a> {
     pub(super) plan: &'a SlaPlan,
     pub(super) serve: &'a ParamSet,
