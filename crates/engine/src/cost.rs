@@ -9,7 +9,6 @@ use std::time::Duration;
 /// (`per_kv_token`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostModel {
-    /// Nanoseconds of every step.
     pub fixed_ns: f64,
     /// Nanoseconds per token of prompts (and of recomputed sequences) in the step.
     pub per_prefill_token_ns: f64,
@@ -55,7 +54,6 @@ pub struct BatchShape {
 }
 
 impl CostModel {
-    /// All costs zero.
     pub const FREE: CostModel = CostModel {
         fixed_ns: 0.0,
         per_prefill_token_ns: 0.0,

@@ -1,29 +1,23 @@
 //! Errors of an engine's configuration.
 
-/// Why an engine could not be created.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
-    /// A limit of the engine is zero.
     #[error("{name} is 0; use at least 1")]
     ZeroLimit { name: &'static str },
-    /// A step cannot hold one token of every sequence.
     #[error(
         "max_num_batched_tokens={max_num_batched_tokens} is less than max_num_seqs={max_num_seqs}; \
          every running sequence needs a token per step"
     )]
     BudgetBelowSeqs { max_num_batched_tokens: usize, max_num_seqs: usize },
-    /// More KV blocks than memory allows.
     #[error("num_blocks={blocks} is more than {limit}; use fewer blocks, or larger ones")]
     TooManyBlocks { blocks: usize, limit: usize },
-    /// The mean of natural output lengths is invalid.
     #[error("mean_output_len={value} is not a length; use a number from 1")]
     MeanOutputLen { value: f64 },
     #[error("no speed profile is called {name:?}; there are {known}")]
     UnknownProfile { name: String, known: String },
     #[error("{path}: {problem}; profiles are written by tacho fit")]
     ProfileFile { path: String, problem: String },
-    /// The tokenizer has no ordinary token.
     #[error("a vocabulary of {size} tokens has no ordinary token to draw")]
     EmptyVocabulary { size: usize },
 }

@@ -33,7 +33,6 @@ pub(super) struct Turn {
     pub(super) lands: bool,
 }
 
-/// The steps in flight, oldest first.
 #[derive(Debug)]
 pub(super) struct Flights {
     asynchronous: bool,
@@ -67,7 +66,6 @@ impl Flights {
         }
     }
 
-    /// The batch of the newest step.
     pub(super) fn last(&self) -> Option<&BatchShape> {
         self.steps.back().map(|flight| &flight.batch)
     }
@@ -77,46 +75,7 @@ impl Flights {
         self.steps.front().map(|flight| Turn { ends: flight.done, lands: true })
     }
 
-    /// Removes the oldest step, whose tokens are out.
     pub(super) fn land(&mut self) -> Option<Flight> {
         self.steps.pop_front()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn takes(schedule: u64, compute: u64, drain: u64) -> Takes {
-        let [schedule, compute, drain] = [schedule, compute, drain].map(Duration::from_millis);
-        Takes { schedule, compute, drain }
-    }
-
-    fn ms(at: u64) -> Timestamp {
-        Timestamp(at * 1_000_000)
-    }
-
-    #[test]
-    fn an_idle_engine_schedules_two_steps_then_one_per_finished_step() {
-        let mut flights = Flights::new(true);
-        let mut launch = |takes, now| flights.launch(BatchShape::default(), takes, ms(now));
-        // Done at 32: scheduled at 30, and 2 ms to drain.
-        assert_eq!(launch(takes(30, 12, 2), 0), Turn { ends: ms(30), lands: false });
-        // Scheduled at once and done at 44, after the first.
-        assert_eq!(launch(takes(0, 12, 2), 30), Turn { ends: ms(32), lands: true });
-        flights.land().unwrap();
-        assert_eq!(flights.wait(), Some(Turn { ends: ms(44), lands: true }));
-        // The second is done at 44 but read when the third is scheduled.
-        let third = flights.launch(BatchShape::default(), takes(30, 12, 2), ms(32));
-        assert_eq!(third, Turn { ends: ms(62), lands: true });
-        let marks = [flights.land().unwrap().mark, flights.land().unwrap().mark, flights.mark()];
-        assert_eq!((marks, flights.wait()), ([2, 1, 2], None));
-    }
-
-    #[test]
-    fn synchronous_steps_end_when_they_are_done() {
-        let mut flights = Flights::new(false);
-        let turn = flights.launch(BatchShape::default(), takes(0, 12, 0), ms(5));
-        assert_eq!(turn, Turn { ends: ms(17), lands: true });
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::tokens::Tokens;
 
-/// Why a sequence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// EOS or a stop string.
@@ -33,9 +32,7 @@ pub enum Work {
 /// A job. Its output length is fixed beforehand: the engine determines the time of each token.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The prompt's token ids.
     pub prompt: Arc<[u32]>,
-    /// The tokens that will come out.
     pub output: Tokens,
     /// Why it ends after the last token.
     pub finish: Finish,
@@ -72,7 +69,6 @@ impl Job {
     }
 }
 
-/// Why the engine rejects a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Refusal {
@@ -80,10 +76,8 @@ pub enum Refusal {
     EmptyPrompt,
     #[error("the output has no tokens")]
     EmptyOutput,
-    /// Prompt and output exceed the model's context length.
     #[error("{tokens} tokens exceed max_model_len={limit}; shorten the prompt or the output")]
     TooLong { tokens: usize, limit: usize },
-    /// The KV cache is too small for it.
     #[error("{needed} KV blocks are needed but num_blocks={blocks}; shorten the prompt or raise num_blocks")]
     NeverFits { needed: usize, blocks: usize },
 }

@@ -10,7 +10,6 @@ use tacho_core::json::{self, Dict, Value};
 use crate::error::Error;
 use crate::{CostModel, EngineSpec, Profile, Slowdown};
 
-/// A server to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     pub name: String,
@@ -208,7 +207,6 @@ fn error(intervals: &Dict, name: &str, value: f64) -> Result<f64, String> {
     Ok((high - value).max(0.0) / 1.96)
 }
 
-/// A relative standard deviation.
 fn spread(dict: &Dict, name: &str) -> Result<f64, String> {
     match number(dict, name)? {
         spread if spread > 3.0 => Err(format!("{name} is {spread}, not from 0 to 3")),

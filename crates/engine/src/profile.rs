@@ -57,7 +57,6 @@ const TABLE: [Row; 6] = [
 ];
 
 impl Profile {
-    /// The names that [`Profile::parse`] accepts.
     pub fn names() -> Vec<&'static str> {
         TABLE.iter().map(|row| row.name).collect()
     }
@@ -85,14 +84,6 @@ impl Profile {
     /// vLLM's default limits with this profile's KV capacity.
     pub fn engine(self) -> EngineSpec {
         EngineSpec { num_blocks: self.row().num_blocks, ..EngineSpec::default() }
-    }
-}
-
-impl std::str::FromStr for Profile {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Profile::parse(name)
     }
 }
 

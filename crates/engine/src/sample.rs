@@ -31,7 +31,6 @@ impl Vocabulary {
         self.ordinary[(place % self.ordinary.len() as u64) as usize]
     }
 
-    /// The token that ends a text.
     pub fn end(&self) -> u32 {
         self.eos
     }
@@ -73,10 +72,8 @@ fn geometric(u: f64, mean: f64) -> usize {
     steps.floor() as usize + 1
 }
 
-/// The inputs of a random draw.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw<'a> {
-    /// The simulator's seed.
     pub seed: u64,
     pub request_seed: Option<u64>,
     pub prompt: &'a [u32],
@@ -105,7 +102,6 @@ pub struct Limits {
     pub min_tokens: usize,
     /// Whether it ends only by `max_tokens` and stop strings.
     pub ignore_eos: bool,
-    /// Mean of the natural lengths.
     pub mean_output_len: f64,
 }
 

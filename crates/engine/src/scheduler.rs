@@ -83,7 +83,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks whether a job could ever run.
     pub fn check(&self, job: &Job) -> Result<(), Refusal> {
         self.spec.check(job)
     }
@@ -347,7 +346,6 @@ impl Engine {
         finished
     }
 
-    /// Removes sequences whose last token is out.
     fn remove_finished(&mut self) {
         let pool = &mut self.pool;
         self.running.retain_mut(|sequence| {
@@ -369,7 +367,6 @@ impl Engine {
         self.pool.drop_cached()
     }
 
-    /// Returns whether nothing waits and nothing runs.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }

@@ -12,7 +12,6 @@ pub(super) type BlockHash = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeqId(pub u64);
 
-/// A sequence inside the engine.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) id: SeqId,

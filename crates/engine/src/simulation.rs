@@ -16,18 +16,14 @@ use crate::machine::Machine;
 pub use cluster::{ClientEvent, ClientEventKind, Cluster, ModelRequest};
 pub use router::Router;
 
-/// A request that arrives.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub due: Timestamp,
-    /// Token ids of the prompt.
     pub prompt: Arc<[u32]>,
-    /// Number of output tokens.
     pub output: usize,
     pub priority: i64,
 }
 
-/// The outcome of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Completion {
     /// When it was sent; later than scheduled if it waited for a concurrency slot.
@@ -40,7 +36,6 @@ pub struct Completion {
 /// How requests are sent, and to how many replicas.
 #[derive(Debug, Clone, Copy)]
 pub struct SendPolicy {
-    /// Most requests in flight.
     pub max_concurrency: Option<usize>,
     pub replicas: usize,
     /// Distributes requests over the replicas.
@@ -91,7 +86,7 @@ fn model_request(index: usize, arrival: &Arrival) -> ModelRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CostModel, Front, Profile};
+    use crate::{Front, Profile};
 
     fn arrivals(count: usize, gap_ms: u64) -> Vec<Arrival> {
         let one = |at: usize| Arrival {
@@ -193,18 +188,6 @@ mod tests {
         cluster.advance(Timestamp(1_000_000), &mut Vec::new());
         cluster.cancel(0);
         assert_eq!(cluster.next_event(), Some(Timestamp(1_500_000)));
-    }
-
-    #[test]
-    fn asynchronous_scheduling_delays_tokens_behind_a_slow_prefill() {
-        let mut machine = Machine::from(Profile::Tiny);
-        machine.cost = CostModel { fixed_ns: 12e6, schedule_ns: 30e6, ..CostModel::FREE };
-        machine.engine.async_scheduling = true;
-        let mut arrivals = arrivals(2, 45);
-        (arrivals[0].output, arrivals[1].output) = (7, 2);
-        let completions = simulate(&machine, &arrivals, &POLICY).unwrap();
-        let tokens = |at: usize| completions[at].tokens.iter().map(|when| when.0 / 1_000_000).collect::<Vec<_>>();
-        assert_eq!((tokens(0), tokens(1)), (vec![30, 42, 54, 84, 84, 96, 108], vec![84, 96]));
     }
 
     #[test]

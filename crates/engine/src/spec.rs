@@ -8,14 +8,11 @@ use crate::job::{Job, Refusal};
 /// Most KV blocks: their bookkeeping is allocated at the start.
 const MAX_BLOCKS: usize = 1 << 24;
 
-/// Limits of a batch and of the KV cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineSpec {
-    /// Most sequences in one step.
     pub max_num_seqs: usize,
     /// Most tokens in one step; longer prompts are prefilled in chunks.
     pub max_num_batched_tokens: usize,
-    /// Tokens per KV block.
     pub block_size: usize,
     pub num_blocks: usize,
     /// Longest sequence, prompt and output together.
@@ -46,7 +43,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The names that [`Policy::parse`] accepts.
     pub const NAMES: [&str; 2] = ["fcfs", "priority"];
 
     pub fn parse(name: &str) -> Option<Policy> {
@@ -70,7 +66,6 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Time to transfer `tokens`.
     pub fn takes(&self, tokens: usize) -> Duration {
         Duration::from_nanos((self.fixed_ns + self.per_token_ns * tokens as f64).round() as u64)
     }
@@ -103,7 +98,6 @@ impl Default for EngineSpec {
 }
 
 impl EngineSpec {
-    /// Tokens the KV cache holds.
     pub fn kv_tokens(&self) -> usize {
         self.block_size.saturating_mul(self.num_blocks)
     }
@@ -113,7 +107,6 @@ impl EngineSpec {
         self.num_blocks as f64 / self.max_model_len.div_ceil(self.block_size).max(1) as f64
     }
 
-    /// Checks the limits against each other.
     pub fn validate(&self) -> Result<(), Error> {
         let positive = [
             ("max_num_seqs", self.max_num_seqs),
@@ -140,7 +133,6 @@ impl EngineSpec {
         Ok(())
     }
 
-    /// Checks whether a job could ever run under these limits.
     pub fn check(&self, job: &Job) -> Result<(), Refusal> {
         if job.prompt.is_empty() {
             return Err(Refusal::EmptyPrompt);

@@ -1,5 +1,7 @@
 //! The engine's statistics, as in `/metrics`.
 
+use std::ops::Add;
+
 /// Values counted in buckets, as Prometheus does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
@@ -18,7 +20,6 @@ impl Histogram {
         self.observe_times(value, 1);
     }
 
-    /// Counts a value several times.
     pub fn observe_times(&mut self, value: f64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket] += times;
@@ -35,7 +36,6 @@ impl Histogram {
         }))
     }
 
-    /// Merges two histograms with the same bounds.
     fn joined(mut self, other: Histogram) -> Histogram {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
@@ -62,144 +62,79 @@ const REQUEST: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
     1920.0, 7680.0,
 ];
-const LENGTH: &[f64] = &[
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    20.0,
-    50.0,
-    100.0,
-    200.0,
-    500.0,
-    1000.0,
-    2000.0,
-    5000.0,
-    10_000.0,
-    20_000.0,
-    50_000.0,
-    100_000.0,
-    200_000.0,
-    500_000.0,
-    1_000_000.0,
-];
+const LENGTH: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 const ITERATION: &[f64] = &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
 
-/// A snapshot of the engine's gauges and counters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stats {
-    /// Sequences in the batch.
-    pub running: usize,
+/// Declares the statistics once: how each starts, and the sum of two engines'.
+macro_rules! stats {
+    ($($(#[doc = $doc:literal])* $name:ident: $kind:ty = $start:expr, $joined:path;)*) => {
+        /// A snapshot of the engine's gauges and counters.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Stats {
+            $($(#[doc = $doc])* pub $name: $kind,)*
+        }
+
+        impl Stats {
+            /// The sums of both, fractions included.
+            #[must_use]
+            pub fn joined(self, other: Stats) -> Stats {
+                Stats { $($name: $joined(self.$name, other.$name),)* }
+            }
+        }
+
+        impl Default for Stats {
+            fn default() -> Self {
+                Stats { $($name: $start,)* }
+            }
+        }
+    };
+}
+
+stats! {
+    running: usize = 0, Add::add;
     /// Sequences that wait to be admitted.
-    pub waiting: usize,
+    waiting: usize = 0, Add::add;
     /// Used part of the KV blocks, 0 to 1.
-    pub kv_cache_usage: f64,
-    pub steps: u64,
+    kv_cache_usage: f64 = 0.0, Add::add;
+    steps: u64 = 0, Add::add;
     /// Prompt tokens looked up in the prefix cache.
-    pub prefix_cache_queries: u64,
+    prefix_cache_queries: u64 = 0, Add::add;
     /// Prompt tokens found there.
-    pub prefix_cache_hits: u64,
+    prefix_cache_hits: u64 = 0, Add::add;
     /// Prompt tokens that came from another engine.
-    pub external_cache_hits: u64,
+    external_cache_hits: u64 = 0, Add::add;
     /// Prompt tokens looked up at another engine.
-    pub external_cache_queries: u64,
-    pub prompt_tokens_cached: u64,
-    pub preemptions: u64,
+    external_cache_queries: u64 = 0, Add::add;
+    prompt_tokens_cached: u64 = 0, Add::add;
+    preemptions: u64 = 0, Add::add;
     /// Prompt tokens of sequences that got their first token.
-    pub prompt_tokens: u64,
-    pub generation_tokens: u64,
+    prompt_tokens: u64 = 0, Add::add;
+    generation_tokens: u64 = 0, Add::add;
     /// Sequences ended by EOS or a stop string.
-    pub finished_stop: u64,
+    finished_stop: u64 = 0, Add::add;
     /// Sequences ended by their token limit.
-    pub finished_length: u64,
-    pub finished_abort: u64,
+    finished_length: u64 = 0, Add::add;
+    finished_abort: u64 = 0, Add::add;
     /// Arrival to first token, seconds.
-    pub time_to_first_token: Histogram,
+    time_to_first_token: Histogram = Histogram::new(FIRST_TOKEN), Histogram::joined;
     /// Token to token, seconds.
-    pub inter_token_latency: Histogram,
+    inter_token_latency: Histogram = Histogram::new(INTER_TOKEN), Histogram::joined;
     /// Arrival to last token, seconds.
-    pub e2e_request_latency: Histogram,
+    e2e_request_latency: Histogram = Histogram::new(REQUEST), Histogram::joined;
     /// Arrival to first admission, seconds.
-    pub queue_time: Histogram,
+    queue_time: Histogram = Histogram::new(REQUEST), Histogram::joined;
     /// Admission to first token, seconds.
-    pub prefill_time: Histogram,
+    prefill_time: Histogram = Histogram::new(REQUEST), Histogram::joined;
     /// First token to last, seconds.
-    pub decode_time: Histogram,
+    decode_time: Histogram = Histogram::new(REQUEST), Histogram::joined;
     /// Admission to last token, seconds.
-    pub inference_time: Histogram,
+    inference_time: Histogram = Histogram::new(REQUEST), Histogram::joined;
     /// First token to last, per token after the first, seconds.
-    pub time_per_output_token: Histogram,
-    pub request_prompt_tokens: Histogram,
-    pub request_generation_tokens: Histogram,
-    pub iteration_tokens: Histogram,
-}
-
-impl Stats {
-    /// The sums of both, fractions included.
-    #[must_use]
-    pub fn joined(self, other: Stats) -> Stats {
-        Stats {
-            running: self.running + other.running,
-            waiting: self.waiting + other.waiting,
-            kv_cache_usage: self.kv_cache_usage + other.kv_cache_usage,
-            steps: self.steps + other.steps,
-            prefix_cache_queries: self.prefix_cache_queries + other.prefix_cache_queries,
-            prefix_cache_hits: self.prefix_cache_hits + other.prefix_cache_hits,
-            external_cache_hits: self.external_cache_hits + other.external_cache_hits,
-            external_cache_queries: self.external_cache_queries + other.external_cache_queries,
-            prompt_tokens_cached: self.prompt_tokens_cached + other.prompt_tokens_cached,
-            preemptions: self.preemptions + other.preemptions,
-            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
-            generation_tokens: self.generation_tokens + other.generation_tokens,
-            finished_stop: self.finished_stop + other.finished_stop,
-            finished_length: self.finished_length + other.finished_length,
-            finished_abort: self.finished_abort + other.finished_abort,
-            time_to_first_token: self.time_to_first_token.joined(other.time_to_first_token),
-            inter_token_latency: self.inter_token_latency.joined(other.inter_token_latency),
-            e2e_request_latency: self.e2e_request_latency.joined(other.e2e_request_latency),
-            queue_time: self.queue_time.joined(other.queue_time),
-            prefill_time: self.prefill_time.joined(other.prefill_time),
-            decode_time: self.decode_time.joined(other.decode_time),
-            inference_time: self.inference_time.joined(other.inference_time),
-            time_per_output_token: self.time_per_output_token.joined(other.time_per_output_token),
-            request_prompt_tokens: self.request_prompt_tokens.joined(other.request_prompt_tokens),
-            request_generation_tokens: self.request_generation_tokens.joined(other.request_generation_tokens),
-            iteration_tokens: self.iteration_tokens.joined(other.iteration_tokens),
-        }
-    }
-}
-
-impl Default for Stats {
-    fn default() -> Self {
-        Stats {
-            running: 0,
-            waiting: 0,
-            kv_cache_usage: 0.0,
-            steps: 0,
-            prefix_cache_queries: 0,
-            prefix_cache_hits: 0,
-            external_cache_hits: 0,
-            external_cache_queries: 0,
-            prompt_tokens_cached: 0,
-            preemptions: 0,
-            prompt_tokens: 0,
-            generation_tokens: 0,
-            finished_stop: 0,
-            finished_length: 0,
-            finished_abort: 0,
-            time_to_first_token: Histogram::new(FIRST_TOKEN),
-            inter_token_latency: Histogram::new(INTER_TOKEN),
-            e2e_request_latency: Histogram::new(REQUEST),
-            queue_time: Histogram::new(REQUEST),
-            prefill_time: Histogram::new(REQUEST),
-            decode_time: Histogram::new(REQUEST),
-            inference_time: Histogram::new(REQUEST),
-            time_per_output_token: Histogram::new(INTER_TOKEN),
-            request_prompt_tokens: Histogram::new(LENGTH),
-            request_generation_tokens: Histogram::new(LENGTH),
-            iteration_tokens: Histogram::new(ITERATION),
-        }
-    }
+    time_per_output_token: Histogram = Histogram::new(INTER_TOKEN), Histogram::joined;
+    request_prompt_tokens: Histogram = Histogram::new(LENGTH), Histogram::joined;
+    request_generation_tokens: Histogram = Histogram::new(LENGTH), Histogram::joined;
+    iteration_tokens: Histogram = Histogram::new(ITERATION), Histogram::joined;
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub struct TokenEvent {
     pub position: usize,
     /// Why it was the last, if it was.
     pub finish: Option<Finish>,
-    /// Prompt tokens found in the cache.
     pub cached: usize,
 }
 

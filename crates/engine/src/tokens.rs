@@ -23,7 +23,6 @@ impl Tokens {
         Tokens { len, source: Arc::new(Source { draws: Box::new(draws), drawn: OnceLock::new() }) }
     }
 
-    /// Number of tokens; draws nothing.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -58,7 +58,6 @@ impl Fault {
 }
 
 impl FaultSpec {
-    /// Checks that the rates are probabilities.
     pub fn validate(&self) -> Result<(), Error> {
         let rates = [
             ("error_rate", self.error_rate),

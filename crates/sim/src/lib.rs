@@ -2,6 +2,7 @@
 
 mod error;
 mod faults;
+mod listener;
 mod offline;
 mod proxy;
 pub mod reference_server;

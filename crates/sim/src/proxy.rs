@@ -4,7 +4,6 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -14,22 +13,20 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use serde_json::json;
 use tacho_core::json::{self, Dict, Value};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 
 use crate::error::Error;
+use crate::listener::{Listener, Serving};
 
-/// Largest forwarded body.
 const MAX_BYTES: usize = 64 << 20;
-/// Paths that are split between the two engines.
+const THREADS: usize = 2;
 const SPLIT: [&str; 2] = ["/v1/completions", "/v1/chat/completions"];
 
-/// Addresses of the proxy and its engines.
 #[derive(Debug, Clone)]
 pub struct ProxySpec {
     pub listen: SocketAddr,
-    /// Prefill engine, as `http://HOST:PORT`.
     pub prefill: String,
     pub decode: String,
 }
@@ -38,8 +35,7 @@ pub struct ProxySpec {
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
-    shutdown: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    serving: Serving,
 }
 
 #[derive(Debug)]
@@ -54,43 +50,19 @@ impl Proxy {
     /// Binds the address and starts forwarding.
     pub fn start(spec: &ProxySpec) -> Result<Proxy, Error> {
         let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("sim-proxy")
-            .enable_all()
-            .build()
-            .map_err(|source| Error::Threads { source })?;
-        let bind = |source| Error::Bind { addr: spec.listen, source };
-        let listener = runtime.block_on(TcpListener::bind(spec.listen)).map_err(bind)?;
-        let addr = listener.local_addr().map_err(bind)?;
-        let (shutdown, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("sim-proxy".into()).spawn(move || {
-            runtime.block_on(accept(listener, backends, stopped));
-            runtime.shutdown_background();
-        });
-        let thread = thread.map_err(|source| Error::Threads { source })?;
-        Ok(Proxy { addr, shutdown: Some(shutdown), thread: Some(thread) })
+        let listener = Listener::bind(spec.listen, THREADS)?;
+        let addr = listener.addr;
+        let serving = listener.serve(move |socket| serve(socket, Arc::clone(&backends)))?;
+        Ok(Proxy { addr, serving })
     }
 
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Aborts all streams and joins its thread.
+    /// Aborts all streams.
     pub fn stop(&mut self) {
-        if let Some(shutdown) = self.shutdown.take() {
-            let _ = shutdown.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.stop();
+        self.serving.stop();
     }
 }
 
@@ -101,21 +73,7 @@ fn resolve(url: &str) -> Result<SocketAddr, Error> {
     host.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(wrong)
 }
 
-async fn accept(listener: TcpListener, backends: Arc<Backends>, mut stopped: oneshot::Receiver<()>) {
-    loop {
-        tokio::select! {
-            _ = &mut stopped => return,
-            accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => drop(tokio::spawn(serve(socket, Arc::clone(&backends)))),
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
-            },
-        }
-    }
-}
-
 async fn serve(socket: TcpStream, backends: Arc<Backends>) {
-    // Without it tokens merely leave later.
-    let _ = socket.set_nodelay(true);
     let service = service_fn(move |request| respond(Arc::clone(&backends), request));
     // An error here means that the client disconnected.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
@@ -124,9 +82,9 @@ async fn serve(socket: TcpStream, backends: Arc<Backends>) {
 async fn respond(backends: Arc<Backends>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
     let response = pass_on(&backends, request).await;
     Ok(response.unwrap_or_else(|error| {
-        let text = json::dumps(&Value::from(format!("the proxy could not pass the request on: {error}")));
-        let body = format!(r#"{{"error":{{"message":{text},"type":"BadGateway","param":null,"code":502}}}}"#);
-        let mut response = Response::new(Either::Left(Full::from(body)));
+        let message = format!("the proxy could not pass the request on: {error}");
+        let body = json!({"error": {"message": message, "type": "BadGateway", "param": null, "code": 502}});
+        let mut response = Response::new(Either::Left(Full::from(body.to_string())));
         *response.status_mut() = StatusCode::BAD_GATEWAY;
         response
     }))
@@ -151,15 +109,11 @@ async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Resp
     send(backends.decode, head, json::dumps(&Value::Dict(asked)).into()).await
 }
 
-/// The request to the prefill engine.
 fn for_prefill(asked: &Dict) -> Dict {
     let mut first = asked.clone();
     let mut params = Dict::new();
     params.set("do_remote_decode", true);
     params.set("do_remote_prefill", false);
-    for name in ["remote_engine_id", "remote_block_ids", "remote_host", "remote_port"] {
-        params.set(name, Value::Null);
-    }
     first.set("kv_transfer_params", Value::Dict(params));
     first.set("stream", false);
     first.set("max_tokens", 1i64);

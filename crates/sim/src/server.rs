@@ -19,16 +19,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 
 use crate::error::Error;
+use crate::listener::{Listener, Serving};
 use crate::spec::SimSpec;
 use api_server::ApiServer;
 use app::{App, hashed};
@@ -40,18 +39,12 @@ use tacho_engine::{Engine, Stats, Vocabulary};
 
 use wire::{ResetSwitch, Wire};
 
-/// Listen backlog: a burst of clients must not run into the kernel's retries.
-const BACKLOG: u32 = 4096;
-/// Time that a stop waits for threads that compute.
-const STOP_TIMEOUT: Duration = Duration::from_millis(500);
-/// Pause after a failed accept (out of file descriptors), which would fail again at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-
 /// A simulator that serves until it is stopped or dropped.
 pub struct Server {
     addr: SocketAddr,
     app: Arc<App>,
-    shutdown: Option<oneshot::Sender<()>>,
+    serving: Serving,
+    /// The engines' threads.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -63,9 +56,7 @@ impl Server {
         let mut special = tokenizer.special_ids();
         special.extend(tokenizer.added_special_ids());
         let vocabulary = Vocabulary::new(&tokenizer.all_ids(), &special, tokenizer.eos_id())?;
-        let runtime = runtime(spec.threads)?;
-        let listener = listen(&runtime, SocketAddr::new(spec.host, spec.port))?;
-        let addr = listener.local_addr().map_err(|source| Error::Threads { source })?;
+        let listener = Listener::bind(SocketAddr::new(spec.host, spec.port), spec.threads)?;
         let (mut engines, mut threads) = (Vec::new(), Vec::new());
         for rank in 0..spec.data_parallel_size.max(1) {
             let mut engine = Engine::new(spec.engine.clone(), spec.machine.cost)?;
@@ -78,7 +69,7 @@ impl Server {
             names: spec.names(),
             vocabulary,
             engine: Engines::new(engines),
-            api_server: ApiServer::new(spec.machine.front, &runtime),
+            api_server: ApiServer::new(spec.machine.front, &listener.runtime),
             fingerprint: format!("vllm-{}-{:08x}", VERSION, hashed(spec.seed, u64::MAX) as u32),
             started: Instant::now(),
             requests: AtomicU64::new(0),
@@ -90,15 +81,9 @@ impl Server {
             characters: OnceLock::new(),
             spec,
         });
-        let (shutdown, stopped) = oneshot::channel();
-        let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads };
-        let thread = std::thread::Builder::new().name("sim-http".into()).spawn(move || {
-            runtime.block_on(accept(listener, app, stopped));
-            // Drops connections and streams in flight; does not wait for computations.
-            runtime.shutdown_timeout(STOP_TIMEOUT);
-        });
-        server.threads.push(thread.map_err(|source| Error::Threads { source })?);
-        Ok(server)
+        let (addr, shared) = (listener.addr, Arc::clone(&app));
+        let serving = listener.serve(move |socket| serve(socket, Arc::clone(&shared)))?;
+        Ok(Server { addr, app, serving, threads })
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -110,16 +95,13 @@ impl Server {
         &self.app.spec.machine.name
     }
 
-    /// The engine's counters as of its last step.
     pub fn stats(&self) -> Stats {
         self.app.engine.stats()
     }
 
     /// Aborts all streams and joins the threads.
     pub fn stop(&mut self) {
-        if let Some(shutdown) = self.shutdown.take() {
-            let _ = shutdown.send(());
-        }
+        self.serving.stop();
         self.app.engine.stop();
         for thread in self.threads.drain(..) {
             // A panic has been reported already.
@@ -140,41 +122,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-fn runtime(threads: usize) -> Result<Runtime, Error> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.max(1))
-        .thread_name("sim-http")
-        .enable_all()
-        .build()
-        .map_err(|source| Error::Threads { source })
-}
-
-fn listen(runtime: &Runtime, addr: SocketAddr) -> Result<TcpListener, Error> {
-    let _context = runtime.enter();
-    let bind = || {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        socket.listen(BACKLOG)
-    };
-    bind().map_err(|source| Error::Bind { addr, source })
-}
-
-async fn accept(listener: TcpListener, app: Arc<App>, mut stopped: oneshot::Receiver<()>) {
-    loop {
-        tokio::select! {
-            _ = &mut stopped => return,
-            accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => drop(tokio::spawn(serve(socket, Arc::clone(&app)))),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            },
-        }
-    }
-}
-
 async fn serve(socket: TcpStream, app: Arc<App>) {
-    // Without it tokens merely leave later.
-    let _ = socket.set_nodelay(true);
     let reset = ResetSwitch::default();
     let wire = Wire::new(socket, reset.clone());
     let service = service_fn(move |request| routes::respond(Arc::clone(&app), request, reset.clone()));

@@ -40,10 +40,8 @@ impl Default for MediaSpec {
     }
 }
 
-/// A simulator's settings.
 #[derive(Debug, Clone)]
 pub struct SimSpec {
-    /// Address to listen on.
     pub host: IpAddr,
     /// Port to listen on; 0 takes a free one.
     pub port: u16,
@@ -67,12 +65,10 @@ pub struct SimSpec {
     pub embedding_size: usize,
     /// Speed of speech and image generation.
     pub media: MediaSpec,
-    /// The engine's limits.
     pub engine: EngineSpec,
     pub faults: FaultSpec,
     /// Seed of outputs and request ids.
     pub seed: u64,
-    /// The tokenizer of prompts and outputs.
     pub tokenizer: Arc<Tokenizer>,
     /// Threads that serve connections, in addition to the engine's.
     pub threads: usize,

@@ -25,7 +25,6 @@ impl Agenda {
         }
     }
 
-    /// The time of the earliest event.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.order.first().map(|(at, _)| *at)
     }

@@ -18,7 +18,6 @@ use crate::{Engine, Finish, Job, SeqId, TokenEvent, Tokens};
 /// A request as the engine sees it.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// Token ids of the prompt.
     pub prompt: Arc<[u32]>,
     pub output: Tokens,
     /// Scheduling priority; the lowest is served first under [`crate::Policy::Priority`].
@@ -30,13 +29,11 @@ pub struct ModelRequest {
 pub struct ClientEvent {
     pub request: usize,
     pub at: Timestamp,
-    /// A token, or a rejection.
     pub kind: ClientEventKind,
     /// Orders events of the same time.
     sequence: u64,
 }
 
-/// The kinds of events that a client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientEventKind {
     Token {
@@ -47,7 +44,6 @@ pub enum ClientEventKind {
 }
 
 impl ClientEvent {
-    /// Whether the request is finished.
     pub fn is_last(&self) -> bool {
         !matches!(self.kind, ClientEventKind::Token { last: false })
     }
@@ -193,7 +189,6 @@ impl<'a> Cluster<'a> {
         self.watched.set(queue, if self.watches_tokens { first } else { end });
     }
 
-    /// Sends a request at `now`.
     pub fn send(&mut self, index: usize, request: ModelRequest, now: Timestamp) {
         self.sequence += 1;
         if self.machine.front.shared_cpu().is_zero() {

@@ -16,7 +16,6 @@ pub enum Router {
 }
 
 impl Router {
-    /// The names that [`Router::parse`] accepts.
     pub const NAMES: [&str; 3] = ["round-robin", "least-loaded", "prefix-aware"];
 
     pub fn parse(name: &str) -> Option<Router> {

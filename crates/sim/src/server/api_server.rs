@@ -19,7 +19,6 @@ const NAP: Duration = Duration::from_millis(20);
 /// A request in service, and where to report its completion.
 type Waiting = oneshot::Sender<Timestamp>;
 
-/// The API server's queue.
 #[derive(Debug)]
 pub(crate) struct ApiServer {
     front: Front,

@@ -15,7 +15,6 @@ use crate::faults::Fault;
 use crate::spec::SimSpec;
 use tacho_engine::Vocabulary;
 
-/// State that all connections share.
 pub(crate) struct App {
     pub(crate) spec: SimSpec,
     pub(crate) names: Vec<String>,

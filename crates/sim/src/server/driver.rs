@@ -23,13 +23,11 @@ const NAP: Duration = Duration::from_millis(20);
 /// Polling interval while only the passing of time can allow a step; bounds how late a new request is noticed.
 const POLL: Duration = Duration::from_micros(200);
 
-/// A token of a choice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signal {
     pub(crate) choice: usize,
     /// Why the token is its last, if it is.
     pub(crate) finish: Option<Finish>,
-    /// Prompt tokens found in the cache.
     pub(crate) cached: usize,
 }
 
@@ -40,7 +38,6 @@ enum Command {
     Stop,
 }
 
-/// A handle to the engine's thread.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineHandle {
     commands: Sender<Command>,
@@ -197,7 +194,6 @@ impl Driver {
         }
     }
 
-    /// Receives commands; returns early for a stop.
     fn receive(&mut self) -> Result<(), Stopped> {
         loop {
             match self.inbox.try_recv() {

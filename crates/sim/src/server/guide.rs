@@ -14,7 +14,6 @@ pub(crate) use schema::Schema;
 use grammar::Grammar;
 use tacho_core::json::Value;
 
-/// A constraint on an output.
 #[derive(Debug)]
 pub(crate) enum Guide {
     Schema(Schema),
@@ -31,7 +30,6 @@ impl Guide {
         Ok(Guide::Pattern(Pattern::parse(text)?))
     }
 
-    /// The constraint of a grammar in EBNF.
     pub(crate) fn grammar(text: &str) -> Result<Guide, String> {
         Ok(Guide::Grammar(syntax::parse(text)?))
     }

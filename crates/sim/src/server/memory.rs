@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::request::problem::Problem;
 
-/// Most bytes of all requests.
 const LIMIT: usize = 2 << 30;
 /// Bytes of a choice in addition to its prompt, running or waiting.
 const PER_CHOICE: usize = 1024;
 const EXHAUSTED: &str = "the requests that wait take all the memory they may; send fewer at a time";
 
-/// The memory of all requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryBudget(Arc<AtomicUsize>);
 

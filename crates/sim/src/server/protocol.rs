@@ -34,7 +34,6 @@ const PLAIN_EVENTS: &str = "text/event-stream";
 /// How requests of an endpoint are read, and how responses are written.
 pub(super) struct Protocol {
     pub(super) id_prefix: &'static str,
-    /// The content type of a stream.
     pub(super) content_type: &'static str,
     pub(super) read: Read,
     pub(super) script: fn(&Generation) -> Box<dyn Script>,

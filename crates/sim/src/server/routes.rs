@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::app::App;
 use super::protocol::pooling::{self, Pooling};
-use super::protocol::speech::{self, SpeechStream};
+use super::protocol::speech;
 use super::protocol::{anthropic, audio, images, info, metrics, realtime};
 use super::request::ask::Endpoint;
 use super::request::fields::Fields;
@@ -36,7 +36,6 @@ const JSON: &str = "application/json";
 /// A placeholder for the page that FastAPI generates.
 const DOCS: &str = "<!DOCTYPE html><title>vLLM simulator</title><p>See /openapi.json.";
 
-/// What answers a path.
 #[derive(Clone, Copy)]
 enum Handler {
     Generate(Endpoint),
@@ -47,7 +46,6 @@ enum Handler {
     /// Images from a form with an image.
     EditedImages,
     Realtime,
-    /// A stored response.
     Stored,
     /// A response to a body that needs no engine.
     Compute(fn(&App, &Fields) -> Result<Json, Problem>),
@@ -111,7 +109,7 @@ fn is_route(route: &str, path: &str) -> bool {
 pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),
-    Speech(Box<SpeechStream>),
+    Chunks(speech::Chunks),
 }
 
 impl Body for ResponseBody {
@@ -122,14 +120,14 @@ impl Body for ResponseBody {
         match self.get_mut() {
             ResponseBody::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             ResponseBody::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
-            ResponseBody::Speech(body) => Pin::new(body.as_mut()).poll_frame(cx),
+            ResponseBody::Chunks(chunks) => chunks.poll_recv(cx).map_ok(Frame::data),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             ResponseBody::Whole(body) => body.size_hint(),
-            ResponseBody::Stream(_) | ResponseBody::Speech(_) => SizeHint::default(),
+            ResponseBody::Stream(_) | ResponseBody::Chunks(_) => SizeHint::default(),
         }
     }
 }
@@ -334,13 +332,12 @@ async fn pool(
     Ok(response)
 }
 
-/// Generates speech. The audio model has no queue.
 async fn speak(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome<Response<ResponseBody>> {
     let ask = speech::Ask::read(&fields(request).await?)?;
     let (tokens, fault) = media(app, ask.model.as_deref(), &ask.input).await?;
     let content_type = ask.content_type();
-    let stream = SpeechStream::new(ask, app.spec.media, tokens, fault, reset.clone());
-    Ok(response(content_type, ResponseBody::Speech(Box::new(stream))))
+    let chunks = speech::speak(ask, app.spec.media, tokens, fault, reset.clone());
+    Ok(response(content_type, ResponseBody::Chunks(chunks)))
 }
 
 /// Generates images. The image model has no queue.

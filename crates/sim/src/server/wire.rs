@@ -38,7 +38,6 @@ impl ResetSwitch {
     }
 }
 
-/// The socket under hyper.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: TokioIo<TcpStream>,

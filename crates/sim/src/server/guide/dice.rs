@@ -30,13 +30,11 @@ impl Dice {
         self.size > 0 && self.below(2) == 0
     }
 
-    /// A number from `low` to `high`.
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         let span = high.saturating_sub(low).max(0) as u64;
         low.saturating_add(self.generator.up_to(span) as i64)
     }
 
-    /// One of `items`.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
     }

@@ -13,7 +13,6 @@ const OPTIONAL_DEPTH: usize = 6;
 /// Beyond this depth a recursive schema is cut off.
 const RECURSION_LIMIT: usize = 60;
 
-/// A schema that can be satisfied.
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Value,

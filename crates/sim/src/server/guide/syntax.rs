@@ -4,7 +4,6 @@ use super::dice::MAX_PARTS;
 use super::grammar::{Grammar, Node, Rules};
 use super::pattern::Pattern;
 
-/// Most nested groups.
 const MAX_DEPTH: usize = 200;
 const EXPECTED: &str = "expected a grammar in EBNF: rules such as root ::= \"a\" | \"b\"";
 

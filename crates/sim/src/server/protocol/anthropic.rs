@@ -41,7 +41,6 @@ pub(super) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Pro
     Ok((ask, vec![source(fields)?]))
 }
 
-/// The response of `count_tokens`.
 pub(crate) fn count(app: &App, fields: &Fields) -> Result<Json, Problem> {
     types::check(tables::ANTHROPIC_COUNT, fields.dict())?;
     app.resolve(fields.text("model")?).map_err(Problem::for_anthropic)?;
@@ -117,7 +116,6 @@ fn usage(generation: &Generation) -> Json {
     }
 }
 
-/// The non-streamed response.
 pub(super) fn whole(generation: &Generation, collected: &[Collected]) -> Json {
     let (choice, Collected { reasoning, text, .. }) = (&generation.choices[0], &collected[0]);
     let mut blocks = Vec::new();
@@ -140,7 +138,6 @@ pub(super) fn whole(generation: &Generation, collected: &[Collected]) -> Json {
     body
 }
 
-/// The kind of the open content block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
     Thinking,
@@ -148,7 +145,6 @@ enum Block {
     Call,
 }
 
-/// Writes the events of one response.
 #[derive(Debug, Default)]
 pub(super) struct MessagesScript {
     open: Option<Block>,

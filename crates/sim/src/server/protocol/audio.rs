@@ -90,7 +90,6 @@ fn wav_seconds(file: &[u8]) -> Option<f64> {
     }
 }
 
-/// Writes the chunks of one response.
 pub(super) struct AudioScript {
     object: &'static str,
 }

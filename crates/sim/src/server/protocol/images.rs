@@ -12,7 +12,6 @@ use crate::server::request::problem::Problem;
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 /// Denoising steps of a request that sets none.
 const STEPS: i64 = 20;
-/// Most images of a request.
 const MAX_IMAGES: i64 = 10;
 
 #[derive(Debug)]

@@ -76,7 +76,6 @@ pub(crate) fn openapi(_: &App, _: &str) -> Json {
     json!({"openapi": "3.1.0", "info": {"title": "FastAPI", "version": VERSION}, "paths": {}})
 }
 
-/// `/tokenize`, for a text or a conversation.
 pub(crate) fn tokenize(app: &App, fields: &Fields) -> Result<Json, Problem> {
     if fields.truthy("continue_final_message") && fields.truthy("add_generation_prompt") {
         return Err(Problem::bad_request("continue_final_message: expected only without add_generation_prompt"));

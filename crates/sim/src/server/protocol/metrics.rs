@@ -56,7 +56,6 @@ const HISTOGRAMS: [HistogramFamily; 12] = [
     }),
 ];
 
-/// The page of a server.
 pub(crate) fn page(app: &App) -> String {
     render(&app.engine.stats(), &app.names[0], &app.spec.engine)
 }

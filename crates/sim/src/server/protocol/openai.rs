@@ -14,7 +14,6 @@ use crate::server::request::{format, rules, tables, tools, types};
 /// Default of `max_tokens` for completions.
 const COMPLETION_TOKENS: i64 = 16;
 
-/// Reads the fields of a completion request.
 pub(crate) fn completion(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     check_constraints(fields)?;
@@ -30,7 +29,6 @@ pub(crate) fn completion(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>
     Ok((ask, sources))
 }
 
-/// Reads the fields of a chat completion request.
 pub(crate) fn conversation(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     check_constraints(fields)?;

@@ -44,7 +44,6 @@ pub(super) fn triton(fields: &Fields, _: &App) -> Result<(Ask, Vec<Source>), Pro
     Ok((ask, vec![Source::Text(fields.required_text("text_input")?, true)]))
 }
 
-/// `/generate` of SGLang.
 pub(super) fn sglang(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     let name = if fields.truthy("input_ids") { "input_ids" } else { "text" };
@@ -70,7 +69,6 @@ pub(super) fn demo(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Pro
     Ok((Ask { endpoint: Endpoint::Demo, echo: false, include_usage: false, ..ask }, sources))
 }
 
-/// Writes the events of one response.
 pub(crate) struct Other {
     /// Per choice: the text so far.
     texts: Vec<String>,

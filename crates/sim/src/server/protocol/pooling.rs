@@ -19,20 +19,15 @@ use tacho_engine::Job;
 
 /// Most inputs of a request, as in OpenAI's service: a request with many more would block others for minutes.
 const MAX_INPUTS: usize = 2_048;
-/// Most dimensions of a vector.
 const MAX_DIMENSIONS: i64 = 65_536;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
-    /// `/v1/embeddings`.
     Embeddings,
     /// `/embeddings` of an Infinity server.
     Infinity,
-    /// `/pooling`.
     Plain,
-    /// `/score`.
     Score,
-    /// `/rerank` and its versions.
     Rerank,
 }
 
@@ -57,7 +52,6 @@ pub(crate) struct Ask {
     documents: Vec<String>,
 }
 
-/// A response on the wire.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) body: Vec<u8>,
@@ -101,7 +95,6 @@ impl Ask {
         Ok((ask, sources))
     }
 
-    /// Writes the response for these prompts.
     pub(crate) fn respond(&self, app: &App, id: &str, model: &str, prompts: &[Prompt]) -> Encoded {
         let tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
         let to = Reply { app, id, model, created: app.unix_time(), prompts, tokens };
@@ -227,7 +220,6 @@ fn places(rows: &[Vec<f32>]) -> Json {
     rows.iter().enumerate().map(place).collect()
 }
 
-/// An integer within bounds.
 fn within(fields: &Fields, name: &str, least: i64, most: i64) -> Result<Option<i64>, Problem> {
     match fields.int(name)? {
         Some(value) if !(least..=most).contains(&value) => {

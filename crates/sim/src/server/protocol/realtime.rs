@@ -24,8 +24,8 @@ use crate::spec::MediaSpec;
 const RATE: f64 = 16_000.0;
 /// Tokens that vLLM counts per second of audio.
 const TOKENS_PER_SECOND: f64 = 12.5;
-/// Outputs before a fault strikes.
-const UNHARMED: u64 = 1;
+/// Outputs before a fault.
+const BEFORE_FAULT: u64 = 1;
 /// Frames that wait to be handled.
 const AHEAD: usize = 64;
 
@@ -149,9 +149,9 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what is due, or strikes.
+    /// Sends what is due, or applies the fault.
     async fn output(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        if self.sent == UNHARMED {
+        if self.sent == BEFORE_FAULT {
             match std::mem::replace(&mut self.fault, Fault::None) {
                 Fault::Stall(_, pause) => {
                     self.due.iter_mut().for_each(|(due, _)| *due += pause);

@@ -111,7 +111,6 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     Calls::new(tools, &wanted, kind == Some("function_call_output"))
 }
 
-/// The constraint of `text.format`.
 fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     let format = fields.within("text").within("format");
     match format.text("type")? {
@@ -124,7 +123,6 @@ fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     }
 }
 
-/// Writes the events of one response.
 pub(super) struct ResponsesScript {
     item: String,
     sequence: usize,
@@ -230,7 +228,6 @@ impl Script for ResponsesScript {
     }
 }
 
-/// The non-streamed response.
 pub(super) fn whole(generation: &Generation, collected: &[Collected]) -> Json {
     let (choice, text) = (&generation.choices[0], &collected[0].text);
     let id = generation.app.random_id();
@@ -255,7 +252,6 @@ fn text_item(item: &str, text: &str) -> Json {
 }
 
 impl Generation {
-    /// Stores the response, if requested.
     fn keep(&self, response: &Json, text: &str) {
         if let Some(history) = &self.ask.history {
             let mut all = history.clone();

@@ -1,18 +1,18 @@
 //! `/v1/audio/speech`: a text in, silence of a known duration out, at a known speed.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::body::{Body, Bytes, Frame};
-use tokio::time::{Instant, Sleep};
+use hyper::body::Bytes;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::faults::Fault;
 use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
+use crate::server::request::problem::{ON_PURPOSE, Problem};
 use crate::server::wire::ResetSwitch;
 use crate::spec::MediaSpec;
 
@@ -23,7 +23,6 @@ const FRAME_BYTES: u32 = 2;
 /// The length that a header states if the real one is not known yet.
 const OPEN: u32 = u32::MAX;
 
-/// How audio is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Pcm,
@@ -76,139 +75,81 @@ impl Ask {
     }
 }
 
-/// The body of a response: chunk `k` of the audio is ready when `k` chunks have been generated.
-pub(crate) struct SpeechStream {
-    ask: Ask,
-    fault: Fault,
-    reset: ResetSwitch,
-    input_tokens: usize,
-    began: Instant,
-    /// Frames per chunk, and left to send.
-    chunk: u32,
-    left: u32,
-    total: u32,
-    sent_chunks: u32,
-    pace: Duration,
-    /// Time lost in a stall.
-    stalled: Duration,
-    /// The next thing to send, and when.
-    sleep: Option<Pin<Box<Sleep>>>,
-    head: bool,
-    ended: bool,
+/// The chunks of a response: number `k` of the audio is sent when `k` chunks have been generated. The model has no queue.
+pub(crate) fn speak(ask: Ask, spec: MediaSpec, tokens: usize, fault: Fault, reset: ResetSwitch) -> Chunks {
+    let seconds = spec.seconds_per_token * tokens as f64 / ask.speed;
+    let total = ((seconds * f64::from(RATE)).round() as u32).max(1);
+    let chunk = if ask.streams { (spec.chunk * f64::from(RATE)).round() as u32 } else { total };
+    let chunk = chunk.clamp(1, total);
+    let pace = Duration::from_secs_f64(f64::from(chunk) / f64::from(RATE) * spec.rtf);
+    let (to, chunks) = mpsc::channel(1);
+    tokio::spawn(Speech { ask, tokens, fault, total, chunk, pace }.send(reset, to));
+    chunks
 }
 
-impl SpeechStream {
-    pub(crate) fn new(ask: Ask, spec: MediaSpec, tokens: usize, fault: Fault, reset: ResetSwitch) -> Self {
-        let seconds = spec.seconds_per_token * tokens as f64 / ask.speed;
-        let total = ((seconds * f64::from(RATE)).round() as u32).max(1);
-        let chunk = if ask.streams { (spec.chunk * f64::from(RATE)).round() as u32 } else { total };
-        let chunk = chunk.clamp(1, total);
-        SpeechStream {
-            ask,
-            fault,
-            reset,
-            input_tokens: tokens,
-            began: Instant::now(),
-            chunk,
-            left: total,
-            total,
-            sent_chunks: 0,
-            pace: Duration::from_secs_f64(f64::from(chunk) / f64::from(RATE) * spec.rtf),
-            stalled: Duration::ZERO,
-            sleep: None,
-            head: true,
-            ended: false,
+pub(crate) type Chunks = mpsc::Receiver<io::Result<Bytes>>;
+
+struct Speech {
+    ask: Ask,
+    /// Tokens of the input.
+    tokens: usize,
+    fault: Fault,
+    /// Frames of the audio, and of a chunk of it.
+    total: u32,
+    chunk: u32,
+    /// Time to generate a chunk.
+    pace: Duration,
+}
+
+impl Speech {
+    /// Sends all chunks; a failed send means that the client has disconnected.
+    async fn send(self, reset: ResetSwitch, to: mpsc::Sender<io::Result<Bytes>>) {
+        let mut began = Instant::now();
+        let mut header = self.header().unwrap_or_default();
+        if self.ask.streams && !header.is_empty() && to.send(Ok(std::mem::take(&mut header).into())).await.is_err() {
+            return;
+        }
+        let chunks = self.total.div_ceil(self.chunk);
+        // At least one chunk comes before a fault.
+        let fails_after = self.fault.place().map(|place| 1 + (place * f64::from(chunks - 1)) as u32);
+        for sent in 0..chunks {
+            match self.fault {
+                _ if fails_after != Some(sent) => {}
+                Fault::Stall(_, pause) => began += pause,
+                Fault::Truncate(_) => return,
+                Fault::StreamError(_) if self.ask.events => {
+                    let error = json!({"error": {"message": ON_PURPOSE}});
+                    return drop(to.send(Ok(format!("data: {error}\n\n").into())).await);
+                }
+                _ => return drop(to.send(Err(reset.pull())).await),
+            }
+            tokio::time::sleep_until(began + self.pace * (sent + 1)).await;
+            let frames = self.chunk.min(self.total - sent * self.chunk);
+            let audio = self.framed(&vec![0; (frames * FRAME_BYTES) as usize]);
+            if to.send(Ok([std::mem::take(&mut header), audio].concat().into())).await.is_err() {
+                return;
+            }
+        }
+        if self.ask.events {
+            let (input, output) = (self.tokens as u64, u64::from(self.total));
+            let usage = json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output});
+            let done = json!({"type": "speech.audio.done", "usage": usage});
+            let _ = to.send(Ok(format!("data: {done}\n\n").into())).await;
         }
     }
 
     /// The header of a WAV file, which is sent before the first audio is ready; nothing for other forms.
-    fn header(&self) -> Option<Bytes> {
-        let is_wav = self.ask.form == Form::Wav;
+    fn header(&self) -> Option<Vec<u8>> {
         let length = if self.ask.streams { OPEN } else { self.total * FRAME_BYTES };
-        is_wav.then(|| self.framed(&wav_header(length)))
+        (self.ask.form == Form::Wav).then(|| self.framed(&wav_header(length)))
     }
 
-    /// Bytes of audio as they are sent.
-    fn framed(&self, bytes: &[u8]) -> Bytes {
+    fn framed(&self, bytes: &[u8]) -> Vec<u8> {
         if !self.ask.events {
-            return Bytes::copy_from_slice(bytes);
+            return bytes.to_vec();
         }
-        let audio = STANDARD.encode(bytes);
-        format!("data: {{\"type\":\"speech.audio.delta\",\"audio\":\"{audio}\"}}\n\n").into()
-    }
-
-    /// The number of chunks after which the fault occurs, if it does within the response: at least one.
-    fn fails_after(&self) -> Option<u32> {
-        let chunks = self.total.div_ceil(self.chunk);
-        self.fault.place().filter(|_| chunks > 1).map(|place| 1 + (place * f64::from(chunks - 1)) as u32)
-    }
-
-    /// Applies a fault that is due; returns the frame to send instead of audio.
-    fn apply_fault(&mut self) -> Option<Option<io::Result<Frame<Bytes>>>> {
-        if self.fails_after() != Some(self.sent_chunks) {
-            return None;
-        }
-        match std::mem::replace(&mut self.fault, Fault::None) {
-            Fault::Stall(_, pause) => {
-                self.stalled = pause;
-                None
-            }
-            Fault::Truncate(_) => Some(None),
-            Fault::StreamError(_) if self.ask.events => {
-                self.ended = true;
-                let error = "data: {\"error\":{\"message\":\"the simulator failed this stream on purpose\"}}\n\n";
-                Some(Some(Ok(Frame::data(Bytes::from_static(error.as_bytes())))))
-            }
-            _ => Some(Some(Err(self.reset.pull()))),
-        }
-    }
-
-    fn next_chunk(&mut self) -> Bytes {
-        let frames = self.chunk.min(self.left);
-        self.left -= frames;
-        self.sent_chunks += 1;
-        self.framed(&vec![0; (frames * FRAME_BYTES) as usize])
-    }
-
-    fn close(&self) -> Bytes {
-        let (input, frames) = (self.input_tokens, self.total);
-        let total = input as u64 + u64::from(frames);
-        let usage = format!(r#"{{"input_tokens":{input},"output_tokens":{frames},"total_tokens":{total}}}"#);
-        format!("data: {{\"type\":\"speech.audio.done\",\"usage\":{usage}}}\n\n").into()
-    }
-}
-
-impl Body for SpeechStream {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let this = &mut *self;
-        if this.ended {
-            return Poll::Ready(None);
-        }
-        if this.ask.streams
-            && std::mem::take(&mut this.head)
-            && let Some(header) = this.header()
-        {
-            return Poll::Ready(Some(Ok(Frame::data(header))));
-        }
-        if this.left == 0 {
-            this.ended = true;
-            return Poll::Ready(this.ask.events.then(|| Ok(Frame::data(this.close()))));
-        }
-        if this.sleep.is_none()
-            && let Some(instead) = this.apply_fault()
-        {
-            return Poll::Ready(instead);
-        }
-        let due = this.began + this.pace * (this.sent_chunks + 1) + this.stalled;
-        ready!(this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due))).as_mut().poll(cx));
-        this.sleep = None;
-        let header = if std::mem::take(&mut this.head) { this.header() } else { None };
-        let chunk = this.next_chunk();
-        let frame = header.map_or(chunk.clone(), |header| [header, chunk].concat().into());
-        Poll::Ready(Some(Ok(Frame::data(frame))))
+        let event = json!({"type": "speech.audio.delta", "audio": STANDARD.encode(bytes)});
+        format!("data: {event}\n\n").into_bytes()
     }
 }
 

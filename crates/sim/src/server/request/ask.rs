@@ -15,16 +15,11 @@ use tacho_engine::{EngineSpec, Limits};
 /// The endpoint, which determines the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Endpoint {
-    /// `/v1/completions`.
     #[default]
     Completions,
-    /// `/v1/chat/completions`.
     Chat,
-    /// `/v1/responses`.
     Responses,
-    /// `/v1/audio/transcriptions`.
     Transcription,
-    /// `/v1/audio/translations`.
     Translation,
     /// `/generate_stream` of Text Generation Inference.
     Tgi,
@@ -32,13 +27,11 @@ pub(crate) enum Endpoint {
     Triton,
     /// `/v1/messages`, Anthropic's protocol.
     Messages,
-    /// `/generate` of SGLang.
     Sglang,
     /// `/generate` of vLLM's demonstration server.
     Demo,
 }
 
-/// The kind of output.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Form {
     #[default]
@@ -48,7 +41,6 @@ pub(crate) enum Form {
     Called(Arc<Calls>),
 }
 
-/// A generation request without its prompts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ask {
     pub(crate) endpoint: Endpoint,
@@ -91,7 +83,6 @@ pub(crate) struct Ask {
     pub(crate) echoed: Dict,
     /// The conversation, if the response is to be stored.
     pub(crate) history: Option<Vec<Value>>,
-    /// Duration of the audio input.
     pub(crate) audio_seconds: f64,
 }
 

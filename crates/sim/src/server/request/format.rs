@@ -6,7 +6,6 @@ use super::fields::Fields;
 use super::problem::Problem;
 use crate::server::guide::{Guide, Schema};
 
-/// The fields that are constraints.
 const KINDS: [&str; 6] = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];
 
 /// Deprecated fields that vLLM has ignored since 0.12; applied where possible.
@@ -39,7 +38,6 @@ pub(crate) fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     Ok(deprecated.and_then(|(kind, value)| of_constraints(&[(kind.to_owned(), value)].into_iter().collect()).ok()))
 }
 
-/// The constraint of `structured_outputs`.
 fn of_constraints(given: &Dict) -> Result<Guide, Problem> {
     let set =
         KINDS.into_iter().filter_map(|kind| Some((kind, given.get(kind).filter(|value| **value != Value::Null)?)));

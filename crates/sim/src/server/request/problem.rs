@@ -8,7 +8,6 @@ use serde_json::json;
 /// The message of an injected fault.
 pub(crate) const ON_PURPOSE: &str = "the simulator failed this request on purpose";
 
-/// An HTTP error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -30,7 +29,6 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, "BadRequestError", message, None)
     }
 
-    /// A parameter with an invalid value.
     pub(crate) fn parameter(name: &str, message: &str) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "BadRequestError", &format!("{name}: {message}"), Some(name))
     }

@@ -15,7 +15,6 @@ use tacho_engine::Vocabulary;
 /// Prompt tokens of an image, a video or an audio clip.
 const MEDIA_TOKENS: u64 = 256;
 
-/// Types of content parts, other than texts.
 const MEDIA: [&str; 14] = [
     "image_url",
     "input_image",
@@ -56,7 +55,6 @@ pub(crate) enum Part {
     Media(u64),
 }
 
-/// A prompt in token ids.
 #[derive(Debug)]
 pub(crate) struct Prompt {
     pub(crate) ids: Arc<[u32]>,

@@ -129,13 +129,11 @@ fn obey(rules: &[&[Rule]], fields: &Fields) -> Result<(), Problem> {
     }
 }
 
-/// The rules of `/v1/completions`.
 pub(crate) fn completion(fields: &Fields) -> Result<(), Problem> {
     obey(&[COMPLETION, COMMON], fields)?;
     cache_salt(fields)
 }
 
-/// The rules of `/v1/chat/completions`.
 pub(crate) fn chat(fields: &Fields) -> Result<(), Problem> {
     obey(&[CHAT, COMMON], fields)?;
     cache_salt(fields)
@@ -153,7 +151,6 @@ pub(crate) fn cache_salt(fields: &Fields) -> Result<(), Problem> {
     }
 }
 
-/// Checks the sampling parameters.
 pub(crate) fn sampling(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     for (name, range, least, most) in RANGES {
         if let Some(value) = fields.float(name)?.filter(|value| !(least..=most).contains(value)) {

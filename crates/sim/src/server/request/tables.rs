@@ -64,7 +64,6 @@ pub(crate) const COMPLETION: &[&[Group]] = &[
     ],
 ];
 
-/// `/v1/chat/completions`.
 pub(crate) const CHAT: &[&[Group]] = &[
     SAMPLING,
     MESSAGES,
@@ -82,7 +81,6 @@ pub(crate) const CHAT: &[&[Group]] = &[
     ],
 ];
 
-/// A conversation.
 pub(crate) const MESSAGES: &[Group] = &[nullable(List(&MESSAGE), &["messages"])];
 const MESSAGE: Kind = Tagged(
     "role",
@@ -103,7 +101,6 @@ const FUNCTION: Kind = Object(&[
     nullable(Bool, &["strict"]),
 ]);
 
-/// `/v1/responses`.
 pub(crate) const RESPONSES: &[&[Group]] = &[&[
     required(Either(&[Text, List(&Either(&[Object(INPUT_MESSAGE), Object(INPUT_ITEM)]))]), &["input"]),
     nullable(Bool, &["background", "parallel_tool_calls", "store", "stream", "ignore_eos"]),
@@ -134,7 +131,6 @@ const INCLUDES: &[&str] = &[
     "reasoning.encrypted_content",
 ];
 const INPUT_MESSAGE: &[Group] = &[required(Any, &["content", "role"])];
-/// Items other than messages.
 const INPUT_ITEM: &[Group] = &[required(OneOf(ITEMS), &["type"])];
 const ITEMS: &[&str] = &[
     "function_call",
@@ -154,7 +150,6 @@ const TEXT_FORMAT: Kind = Tagged(
     &[(&["text", "json_object"], &[]), (&["json_schema"], &[required(Text, &["name"]), required(Any, &["schema"])])],
 );
 
-/// `/v1/messages`.
 pub(crate) const ANTHROPIC: &[&[Group]] = &[ANTHROPIC_COUNT[0], &[required(IntFrom(1), &["max_tokens"])]];
 
 /// `/v1/messages/count_tokens`.
@@ -190,5 +185,4 @@ const BLOCK_TYPES: &[&str] = &[
     "tool_removal",
 ];
 
-/// `/detokenize`.
 pub(crate) const DETOKENIZE: &[&[Group]] = &[&[required(IDS, &["tokens"])]];

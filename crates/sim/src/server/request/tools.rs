@@ -6,7 +6,6 @@ use super::fields::Fields;
 use super::problem::Problem;
 use crate::server::guide::{Dice, Schema};
 
-/// A tool that may be called.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) name: String,
@@ -31,7 +30,6 @@ pub(crate) enum Choice {
     Named,
 }
 
-/// The possible calls of an output.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) tools: Vec<Tool>,
@@ -95,7 +93,6 @@ pub(crate) enum Wanted<'a> {
 }
 
 impl Calls {
-    /// The calls of an output, if any.
     pub(crate) fn new(mut tools: Vec<Tool>, wanted: &Wanted<'_>, has_result: bool) -> Result<Option<Calls>, Problem> {
         let choice = match wanted {
             Wanted::No => return Ok(None),

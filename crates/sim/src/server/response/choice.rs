@@ -18,7 +18,6 @@ pub(crate) struct Choice {
     pub(crate) produced: usize,
     /// Tokens at the end that have no text.
     silent: usize,
-    /// The tool call in the text.
     pub(crate) call: Option<Call>,
     /// The call's id on the wire.
     pub(crate) call_id: String,
@@ -49,7 +48,6 @@ pub(crate) struct Piece {
     pub(crate) token: u32,
     pub(crate) logprob_tokens: Option<TokenLogprobs>,
     pub(crate) last: bool,
-    /// The tokens after the first.
     pub(crate) more: Vec<(u32, Option<TokenLogprobs>)>,
 }
 
@@ -63,7 +61,6 @@ impl Piece {
         self.logprob_tokens.iter().chain(self.more.iter().filter_map(|(_, logprob_tokens)| logprob_tokens.as_ref()))
     }
 
-    /// This piece with the next one appended.
     pub(crate) fn then(mut self, next: Piece) -> Piece {
         self.text.push_str(&next.text);
         self.more.push((next.token, next.logprob_tokens));
@@ -125,12 +122,10 @@ impl Choice {
         self.stop.as_ref().map(|(stop, _)| stop.as_str())
     }
 
-    /// Requested alternatives per token.
     pub(crate) fn alternatives(&self) -> usize {
         self.logprobs.as_ref().map_or(0, |(others, _)| *others)
     }
 
-    /// Takes the next token.
     pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Piece {
         let token = self.output.ids()[self.produced];
         self.produced += 1;

@@ -77,7 +77,6 @@ impl Chunks {
         })
     }
 
-    /// The role event of a chat completion.
     fn role(&self, index: usize, prompt: &[u32]) -> Bytes {
         let choice = json!({"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
             "finish_reason": null});
@@ -162,7 +161,6 @@ impl Chunks {
     }
 }
 
-/// Appends a text as JSON.
 fn push_text(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a text can be written to memory");
 }

@@ -19,9 +19,7 @@ use tacho_engine::{Draw, Job, LogprobDraws};
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
     pub(crate) completion: usize,
-    /// Reasoning tokens of the output.
     pub(crate) reasoning: usize,
-    /// Cached tokens of the prompt.
     pub(crate) cached: usize,
     pub(crate) reports_cached: bool,
 }
@@ -37,7 +35,6 @@ pub(crate) struct Generation {
     pub(crate) jobs: Submitted,
     pub(crate) fault: Fault,
     prompts: Vec<Arc<Prompt>>,
-    /// Prompt tokens found in the cache.
     cached: usize,
 }
 
@@ -119,7 +116,6 @@ impl Generation {
         self.ask.thoughts(&self.app.spec)
     }
 
-    /// Returns whether all choices are complete.
     pub(crate) fn is_done(&self) -> bool {
         self.jobs.is_done()
     }

@@ -54,7 +54,6 @@ fn alternatives(token: &TokenLogprobs) -> Value {
     Value::Object(out)
 }
 
-/// Log-probabilities of a chat completion.
 pub(crate) fn chat_logprobs<'t>(tokens: impl Iterator<Item = &'t TokenLogprobs>, alternatives: usize) -> Value {
     let one = |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
     let content = tokens.map(|token| {

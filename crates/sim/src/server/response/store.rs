@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_core::json::{Value, dumps};
 
-/// Most bytes of all stored responses.
 const MAX_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone)]

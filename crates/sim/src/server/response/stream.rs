@@ -18,7 +18,6 @@ use crate::server::wire::ResetSwitch;
 
 pub(crate) type Events = VecDeque<Bytes>;
 
-/// Writes the events of one response.
 pub(crate) trait Script: Send {
     /// Events before the first token.
     fn open(&mut self, _: &Generation, _: &mut Events) {}
@@ -40,7 +39,6 @@ pub(crate) fn done() -> Bytes {
     Bytes::from_static(b"data: [DONE]\n\n")
 }
 
-/// An event with a name.
 pub(crate) fn named_event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }

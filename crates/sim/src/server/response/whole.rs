@@ -10,7 +10,6 @@ use crate::server::request::ask::{Endpoint, Transfer};
 use crate::server::request::problem::Outcome;
 use crate::server::wire::ResetSwitch;
 
-/// The collected text of one choice.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) reasoning: String,
@@ -44,7 +43,6 @@ pub(crate) async fn respond(mut generation: Generation, reset: &ResetSwitch) -> 
     Ok(applied.cut(write(&generation, &collected).to_string().into_bytes()))
 }
 
-/// A completion or a chat completion.
 pub(crate) fn completion(generation: &Generation, collected: &[Collected]) -> Value {
     let is_chat = generation.ask.endpoint == Endpoint::Chat;
     let choice =

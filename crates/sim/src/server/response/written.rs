@@ -89,7 +89,6 @@ impl Written {
 }
 
 impl Form {
-    /// Draws a text in tokens.
     fn draw(&self, seed: u64, size: usize, tokenizer: &Tokenizer) -> (Vec<u32>, Option<Call>) {
         let mut dice = Dice::new(seed, size);
         let (text, call) = match self {

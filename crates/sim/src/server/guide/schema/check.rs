@@ -32,7 +32,7 @@ impl Schema {
         }
         if let Some(format) = dict.get("format").and_then(Value::as_str)
             && dict.get("type").and_then(Value::as_str) == Some("string")
-            && !string::FORMATS.contains(&format)
+            && string::of_format(format).is_none()
         {
             return Err(format!("Grammar error: Unknown format: {format}"));
         }

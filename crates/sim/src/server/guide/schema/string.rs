@@ -22,28 +22,21 @@ const PATTERNS: [(&str, &str); 14] = [
     ("json-pointer", "/[a-z]{2,6}"),
     ("relative-json-pointer", "[0-3]/[a-z]{2,6}"),
 ];
-pub(super) const FORMATS: [&str; 14] = {
-    let mut names = [""; 14];
-    let mut at = 0;
-    while at < names.len() {
-        names[at] = PATTERNS[at].0;
-        at += 1;
-    }
-    names
-};
 const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper", "kestrel", "lagoon",
     "meadow", "north", "orchid", "prairie",
 ];
 
+/// The pattern of a supported format.
+pub(super) fn of_format(format: &str) -> Option<&'static str> {
+    PATTERNS.iter().find(|(name, _)| *name == format).map(|(_, pattern)| *pattern)
+}
+
 pub(super) fn draw(schema: &Dict, dice: &mut Dice) -> String {
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
     let (least, most) = (bound("minLength").unwrap_or(0), bound("maxLength").unwrap_or(usize::MAX));
-    let by_format = schema.get("format").and_then(Value::as_str);
-    let pattern = schema.get("pattern").and_then(Value::as_str).or_else(|| {
-        let known = PATTERNS.iter().find(|(name, _)| Some(*name) == by_format);
-        known.map(|(_, pattern)| *pattern)
-    });
+    let text = |name: &str| schema.get(name).and_then(Value::as_str);
+    let pattern = text("pattern").or_else(|| text("format").and_then(of_format));
     match pattern.map(Pattern::parse) {
         Some(Ok(pattern)) => of_length(least, most, dice, |dice| pattern.text(dice)),
         _ => fitted(&words(1 + dice.size, dice), least, most, dice),
