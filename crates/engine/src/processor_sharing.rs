@@ -107,12 +107,4 @@ mod tests {
         (2..4).for_each(|one| two.enter(one, Timestamp(0)));
         assert_eq!(two.next(), Some(Timestamp(200)));
     }
-
-    #[test]
-    fn removed_requests_release_their_share() {
-        let mut queue = queue(1);
-        (0..2).for_each(|one| queue.enter(one, Timestamp(0)));
-        queue.retain(Timestamp(100), |one| *one != 0);
-        assert_eq!(leaving(&mut queue), [(1, 150)]);
-    }
 }

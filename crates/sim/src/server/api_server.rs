@@ -102,35 +102,6 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// Service times in milliseconds of `count` simultaneous requests.
-    fn taken(front: Front, count: usize) -> Vec<f64> {
-        let runtime = runtime();
-        let front = Arc::new(ApiServer::new(front, &runtime));
-        let clock = SystemClock::start();
-        let one = || {
-            let front = Arc::clone(&front);
-            runtime.spawn(async move {
-                front.pass(10).await;
-                clock.now().secs() * 1e3
-            })
-        };
-        let all: Vec<_> = (0..count).map(|_| one()).collect();
-        all.into_iter().map(|one| runtime.block_on(one).unwrap()).collect()
-    }
-
-    #[test]
-    fn simultaneous_requests_delay_each_other() {
-        let front = Front { per_request_ns: 3e7, shared_cpu_ns: 1e7, ..Front::default() };
-        let alone = taken(front, 1)[0];
-        assert!(alone >= 30.0, "{alone}");
-        let last = |took: Vec<f64>| took.into_iter().fold(0.0, f64::max);
-        // Whenever they start, the core works forty times ten; twenty follow.
-        let queue = last(taken(front, 40));
-        assert!(queue >= 419.0, "{queue}");
-        let separate = last(taken(Front { shared_cpu_ns: 0.0, ..front }, 40));
-        assert!((30.0..queue).contains(&separate), "{separate} {queue}");
-    }
-
     #[test]
     fn disconnected_clients_leave_the_queue() {
         let runtime = runtime();

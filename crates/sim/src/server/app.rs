@@ -9,7 +9,7 @@ use tacho_pyrand::{Generator, SeedSequence};
 use super::api_server::ApiServer;
 use super::engines::Engines;
 use super::memory::MemoryBudget;
-use super::request::problem::{ON_PURPOSE, Problem};
+use super::request::{ON_PURPOSE, Problem};
 use super::response::store::Store;
 use crate::faults::Fault;
 use crate::spec::SimSpec;

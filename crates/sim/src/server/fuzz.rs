@@ -7,9 +7,8 @@ use tacho_testkit::{Counted, fuzz, golden_json};
 
 use super::Server;
 use super::guide::{Dice, Guide};
-use super::request::ask::Endpoint;
-use super::request::fields::Fields;
 use super::request::form::Form;
+use super::request::{Endpoint, Fields};
 use crate::SimSpec;
 use tacho_engine::Machine;
 

@@ -15,14 +15,9 @@ pub(super) mod speech;
 use serde_json::Value;
 
 use super::app::App;
-use super::request::ask::{Ask, Endpoint};
-use super::request::fields::Fields;
-use super::request::problem::Problem;
-use super::request::prompt::Source;
+use super::request::{Ask, Endpoint, Fields, Problem, Source};
 use super::response::chunks::Chunks;
-use super::response::generation::Generation;
-use super::response::stream::Script;
-use super::response::whole::{self, Collected};
+use super::response::{Collected, Generation, Script, whole};
 use anthropic::MessagesScript;
 use audio::AudioScript;
 use others::Other;

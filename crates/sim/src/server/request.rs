@@ -10,3 +10,8 @@ pub(super) mod rules;
 pub(super) mod tables;
 pub(super) mod tools;
 pub(super) mod types;
+
+pub(super) use ask::{Ask, Endpoint};
+pub(super) use fields::Fields;
+pub(super) use problem::{Failure, ON_PURPOSE, Outcome, Problem};
+pub(super) use prompt::{Prompt, Source};

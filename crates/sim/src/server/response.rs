@@ -9,3 +9,8 @@ pub(super) mod stream;
 pub(super) mod vectors;
 pub(super) mod whole;
 pub(super) mod written;
+
+pub(super) use choice::{Choice, Echo, Piece};
+pub(super) use generation::{Generation, Usage};
+pub(super) use stream::{Events, Script, done, named_event};
+pub(super) use whole::Collected;

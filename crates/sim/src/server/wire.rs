@@ -10,7 +10,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::request::problem::{ON_PURPOSE, Outcome, Problem};
+use super::request::{ON_PURPOSE, Outcome, Problem};
 use crate::faults::Fault;
 
 /// Makes a connection's socket close with a reset.

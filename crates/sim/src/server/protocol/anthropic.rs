@@ -7,16 +7,10 @@ use tacho_core::json::{Value, dumps};
 
 use super::responses::message;
 use crate::server::app::App;
-use crate::server::request::ask::{Ask, Endpoint, Form};
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::{self, Source};
-use crate::server::request::tools::{self, Calls, Tool, Wanted};
-use crate::server::request::{rules, tables, types};
-use crate::server::response::choice::{Choice, Echo, Piece};
-use crate::server::response::generation::Generation;
-use crate::server::response::stream::{Events, Script, named_event};
-use crate::server::response::whole::Collected;
+use crate::server::request::ask::Form;
+use crate::server::request::tools::{Calls, Tool, Wanted};
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt, rules, tables, tools, types};
+use crate::server::response::{Choice, Collected, Echo, Events, Generation, Piece, Script, named_event};
 use tacho_engine::Finish;
 
 pub(super) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {

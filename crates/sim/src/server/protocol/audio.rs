@@ -5,15 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::{Value, json};
 
 use crate::server::app::App;
-use crate::server::request::ask::{Ask, Endpoint};
-use crate::server::request::fields::Fields;
 use crate::server::request::form::Form;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::Source;
-use crate::server::response::choice::{Echo, Piece};
-use crate::server::response::generation::Generation;
-use crate::server::response::stream::{Events, Script, done};
-use crate::server::response::whole::Collected;
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source};
+use crate::server::response::{Collected, Echo, Events, Generation, Piece, Script, done};
 
 /// Tokens that begin every output of such a model: start, language, task, no timestamps.
 const PROMPT_TOKENS: u64 = 4;

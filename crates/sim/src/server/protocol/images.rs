@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::server::app::App;
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
+use crate::server::request::{Fields, Problem};
 
 /// A PNG file of one transparent pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";

@@ -5,10 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value as Json, json};
 
 use crate::server::app::App;
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::{self, Source};
-use crate::server::request::{tables, types};
+use crate::server::request::{Fields, Problem, Source, prompt, tables, types};
 
 /// The vLLM version whose API is simulated.
 pub(crate) const VERSION: &str = "0.32.0";

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use tacho_core::json::Value;
 
 use crate::server::app::App;
-use crate::server::request::ask::{Ask, Endpoint, Form, Transfer};
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::{self, Source};
-use crate::server::request::{format, rules, tables, tools, types};
+use crate::server::request::ask::{Form, Transfer};
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, format, prompt, rules, tables, tools, types};
 
 /// Default of `max_tokens` for completions.
 const COMPLETION_TOKENS: i64 = 16;

@@ -5,15 +5,9 @@ use serde_json::{Value, json};
 
 use super::openai;
 use crate::server::app::App;
-use crate::server::request::ask::{Ask, Endpoint};
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::{self, Source};
 use crate::server::request::rules;
-use crate::server::response::choice::{Choice, Echo, Piece};
-use crate::server::response::generation::Generation;
-use crate::server::response::stream::{Events, Script, done};
-use crate::server::response::whole::Collected;
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt};
+use crate::server::response::{Choice, Collected, Echo, Events, Generation, Piece, Script, done};
 use tacho_engine::Finish;
 
 /// Tokens that TGI and SGLang generate unless the request says otherwise.

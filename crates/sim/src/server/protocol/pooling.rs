@@ -10,10 +10,8 @@ use tacho_core::json::Value;
 use crate::server::app::App;
 use crate::server::engines::Submitted;
 use crate::server::request::ask::too_long;
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::{Outcome, Problem};
-use crate::server::request::prompt::{self, Prompt, Source};
 use crate::server::request::types::Kind;
+use crate::server::request::{Fields, Outcome, Problem, Prompt, Source, prompt};
 use crate::server::response::vectors;
 use tacho_engine::Job;
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::faults::Fault;
 use crate::server::app::App;
 use crate::server::request::problem::ON_PURPOSE;
-use crate::server::response::generation::Usage;
+use crate::server::response::Usage;
 use crate::server::websocket::{CLOSE, PING, PONG, TEXT, frame, read};
 use crate::server::wire::ResetSwitch;
 use crate::spec::MediaSpec;

@@ -7,17 +7,11 @@ use tacho_core::json::{Value, dumps};
 
 use crate::server::app::App;
 use crate::server::guide::{Guide, Schema};
-use crate::server::request::ask::{Ask, Endpoint, Form};
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::{self, Source};
-use crate::server::request::tools::{self, Calls, Tool, Wanted};
-use crate::server::request::{rules, tables, types};
-use crate::server::response::choice::{Echo, Piece};
-use crate::server::response::generation::Generation;
+use crate::server::request::ask::Form;
+use crate::server::request::tools::{Calls, Tool, Wanted};
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt, rules, tables, tools, types};
 use crate::server::response::store::Kept;
-use crate::server::response::stream::{Events, Script, named_event};
-use crate::server::response::whole::Collected;
+use crate::server::response::{Collected, Echo, Events, Generation, Piece, Script, named_event};
 use tacho_engine::Finish;
 
 /// The fields of a request that the response object echoes.

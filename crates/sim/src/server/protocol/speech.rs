@@ -11,8 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::faults::Fault;
-use crate::server::request::fields::Fields;
-use crate::server::request::problem::{ON_PURPOSE, Problem};
+use crate::server::request::{Fields, ON_PURPOSE, Problem};
 use crate::server::wire::ResetSwitch;
 use crate::spec::MediaSpec;
 

@@ -145,15 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_not_objects_are_refused() {
+    fn bodies_that_are_not_json_are_refused() {
         let text = |body: &[u8]| Fields::parse(Some("application/json"), body).unwrap_err().body();
-        assert_eq!(
-            text(b"[1]"),
-            r#"{"error":{"message":"body: expected an object","type":"Bad Request","param":null,"code":400}}"#
-        );
         assert!(text("{\"é\": 1, ".as_bytes()).contains(r#""param":"body.9""#));
         assert!(text(b"{\"prompt\": \"\xff\"}").contains("error parsing the body"));
         assert!(text(&[b"[".to_vec(), b"1,".repeat(MAX_MEMBERS + 1), b"1]".to_vec()].concat()).contains("more than"));
-        assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().message.contains("Unsupported Media Type"));
     }
 }

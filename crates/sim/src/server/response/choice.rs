@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tacho_text::{Decoder, Tokenizer};
 
 use super::written::Written;
-use crate::server::request::ask::Ask;
-use crate::server::request::prompt::Prompt;
-use crate::server::request::tools::{self, Call};
+use crate::server::request::tools::Call;
+use crate::server::request::{Ask, Prompt, tools};
 use tacho_engine::{Draw, Finish, LogprobDraws, Tokens, Vocabulary};
 
 #[derive(Debug)]

@@ -9,9 +9,8 @@ use crate::faults::Fault;
 use crate::server::app::App;
 use crate::server::driver::Signal;
 use crate::server::engines::Submitted;
-use crate::server::request::ask::{Ask, Transfer};
-use crate::server::request::problem::Problem;
-use crate::server::request::prompt::Prompt;
+use crate::server::request::ask::Transfer;
+use crate::server::request::{Ask, Problem, Prompt};
 use tacho_engine::{Draw, Job, LogprobDraws};
 
 /// Tokens of the prompt and of the output.

@@ -6,8 +6,8 @@ use super::choice::{Echo, TokenLogprobs};
 use super::generation::Generation;
 use super::json::{chat_logprobs, completion_logprobs};
 use crate::faults::Fault;
-use crate::server::request::ask::{Endpoint, Transfer};
-use crate::server::request::problem::Outcome;
+use crate::server::request::ask::Transfer;
+use crate::server::request::{Endpoint, Outcome};
 use crate::server::wire::ResetSwitch;
 
 #[derive(Debug, Default)]

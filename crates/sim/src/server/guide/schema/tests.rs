@@ -72,9 +72,3 @@ fn unsupported_schemas_are_refused() {
     let wide = format!(r#"{{"properties": {{{}}}}}"#, properties.join(","));
     assert!(Guide::schema(&json::parse(&wide).unwrap()).unwrap_err().contains("1001 properties"));
 }
-
-#[test]
-fn a_schema_without_end_is_cut_off() {
-    let schema = r##"{"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}"##;
-    assert!(drawn(schema, 1).is_object());
-}
