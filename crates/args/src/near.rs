@@ -9,30 +9,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let other = plain(candidate);
         let begun = word.len() >= 5 && other.starts_with(&word);
         let may_be_near = || word.chars().count().abs_diff(other.chars().count()) <= allowed;
-        let off = if begun { 1 } else { may_be_near().then(|| distance(&word, &other))? };
+        let off = if begun { 1 } else { may_be_near().then(|| strsim::osa_distance(&word, &other))? };
         (off <= allowed).then_some((off, candidate))
     });
     // Ties go to the first candidate: tables list the common ones first.
     ranked.min_by_key(|(off, _)| *off).map(|(_, candidate)| candidate)
-}
-
-/// Optimal string alignment distance: insertions, deletions, substitutions, and swaps of adjacent letters.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<_>>()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let changed = rows[i][j] + usize::from(a != b);
-            let mut best = changed.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ mod expected;
 mod form;
 mod format;
 mod frames;
-mod generate;
 mod images;
 mod infinity;
 mod kind;
 mod messages;
+mod payload;
 mod pooling;
 mod realtime;
 mod reply;
@@ -38,18 +38,20 @@ mod whole;
 
 pub use declared::{BODIES, BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
 pub use expected::Expected;
-use format::ResponseFormat;
-use kind::Sequences;
-pub use kind::{BackendKind, Task};
+pub use format::{Flow, Rules};
+use format::{ResponseFormat, Sequences};
+pub use kind::BackendKind;
+pub use payload::PayloadSpec;
 pub(crate) use realtime::PacedInput;
 pub use response::ResponseDecoder;
 pub(crate) use row::excerpt;
-pub use stream::{Flow, StreamDecoder};
+pub use stream::StreamDecoder;
+pub use tacho_core::Task;
 
 use std::borrow::Cow;
 
+use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
-use tacho_core::{AudioFormat, Request};
 
 #[derive(Debug, Clone)]
 pub struct Encoded {
@@ -61,7 +63,7 @@ pub struct Encoded {
 impl BackendKind {
     /// Encodes the request: the body, byte for byte as upstream sends it, and the properties that the decoder needs.
     pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, Cow<'static, str>> {
-        if let BackendKind::Declared(declared) = self {
+        if let Some(declared) = self.description() {
             return declared.encode(payload, request);
         }
         let fields = self.fields(payload, request)?;
@@ -73,7 +75,6 @@ impl BackendKind {
         }
         let expected = match self.row().format {
             ResponseFormat::Tgi => expected.fixed_by(payload),
-            ResponseFormat::Generate => expected.repeating(generate::prompt(request)?),
             ResponseFormat::TensorRtLlm => expected,
             ResponseFormat::Speech => expected.spoken_as(&fields, payload),
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
@@ -138,61 +139,4 @@ impl BackendKind {
         let sends_audio = matches!(self.row().format, ResponseFormat::Audio | ResponseFormat::Realtime);
         if sends_audio { audio::seconds(request) } else { Ok(0.0) }
     }
-}
-
-/// Body settings of a run.
-#[derive(Debug, Clone, Default)]
-pub struct PayloadSpec {
-    /// The model; a request's adapter overrides it.
-    pub model: String,
-    /// Number of log-probabilities (completions only).
-    pub logprobs: Option<i64>,
-    /// Whether to continue past the end-of-sequence token.
-    pub ignore_eos: bool,
-    /// A temperature placed right after the chat messages, as in vLLM's scenario script.
-    pub chat_temperature: Option<f64>,
-    /// The format of generated audio without a header; `None` for OpenAI's.
-    pub pcm: Option<AudioFormat>,
-    /// Speed of audio that is sent as it is recorded; `None` for real time.
-    pub audio_speed: Option<f64>,
-    /// Fields that override all others: sampling flags, then `--extra-body`.
-    pub extra_body: Dict,
-    /// Whether a null there is sent, as in vLLM, even if it stands for one of our own fields.
-    pub keeps_nulls: bool,
-}
-
-impl PayloadSpec {
-    fn model_for<'a>(&'a self, request: &'a Request) -> &'a str {
-        request.lora.as_deref().unwrap_or(&self.model)
-    }
-
-    /// Adds the fields of the user and of the request to a body. A null removes a field of ours: strict servers refuse
-    /// unknown ones.
-    fn merge(&self, fields: &mut Dict, request: &Request) {
-        let overrides = request.overrides.as_ref().and_then(Value::as_dict);
-        for (key, value) in [Some(&self.extra_body), overrides].into_iter().flatten().flat_map(Dict::iter) {
-            let removes = *value == Value::Null && !self.keeps_nulls;
-            if !(removes && fields.remove(key).is_some()) {
-                fields.set(key, value.clone());
-            }
-        }
-    }
-
-    /// Whether a body asks for a response that is not streamed; the default without the field.
-    fn unstreams(&self, body: &Dict, request: &Request) -> bool {
-        let overrides = request.overrides.as_ref().and_then(Value::as_dict);
-        let removed =
-            || [Some(&self.extra_body), overrides].iter().flatten().any(|fields| fields.get("stream").is_some());
-        body.get("stream").map_or_else(removed, |stream| *stream == Value::Bool(false))
-    }
-}
-
-/// Rules for the outcome of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rules {
-    /// Server-sent events as in the standard; only complete responses succeed.
-    #[default]
-    Standard,
-    /// Same outcome as in `vllm bench` 0.32.0.
-    Vllm,
 }

@@ -9,6 +9,7 @@ use tacho_core::secret::{Secret, is_secret_name, redact_header, remember, secret
 
 use crate::backends::{BackendKind, Rules};
 use crate::sign_in::SignIn;
+use crate::url::percent_encoded;
 use crate::{Cookies, Error, ReplicaPlan, Url};
 
 /// Default request timeout: vLLM's six hours.
@@ -112,9 +113,7 @@ impl EndpointSpec {
         if self.backend.declared().is_none() {
             return;
         }
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
-        let written = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-        let model: String = model.bytes().map(written).collect();
+        let model = percent_encoded(model.bytes(), b":@");
         let urls = std::iter::once(&mut self.url).chain(self.replicas.list.iter_mut().map(|replica| &mut replica.url));
         for url in urls {
             url.path = url.path.replace("{model}", &model).replace("%7Bmodel%7D", &model);

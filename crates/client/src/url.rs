@@ -192,6 +192,24 @@ fn encode_path(path: &str) -> String {
     out
 }
 
+/// Encodes all bytes with `%` but letters, digits, `-._~` and `kept`.
+pub(crate) fn percent_encoded(bytes: impl Iterator<Item = u8>, kept: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push('%');
+            text.extend(hex_digits(byte).map(|digit| digit.to_ascii_uppercase()));
+        }
+    }
+    text
+}
+
+pub(crate) fn hex_digits(byte: u8) -> [char; 2] {
+    [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+}
+
 const PATH: Part = Part { plain: "@:&=;", kept: "/+", blank: "%20" };
 const QUERY: Part = Part { plain: "?/:@", kept: "=+&;", blank: "+" };
 

@@ -16,15 +16,16 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
-use tacho_core::Request;
 use tacho_core::json::Value;
+use tacho_core::{Content, Request};
 
-use super::format::ResponseFormat;
-use super::kind::{Origin, Row, Sequences};
-use super::{BackendKind, Encoded, Expected, PayloadSpec, Task, generate};
+use super::format::{Origin, ResponseFormat, Sequences};
+use super::kind::Row;
+use super::{BackendKind, Encoded, Expected, PayloadSpec, Task};
 use body::{Body, Rendered};
 pub(super) use decode::DeclaredDecoder;
 pub use engine::BODIES;
+use engine::{Compile, Engine};
 use fields::Fields;
 pub use files::{BUILT_IN_FILES, built_in_file};
 use path::Step;
@@ -116,7 +117,7 @@ impl BackendKind {
     /// # Errors
     /// If the text does not describe a backend.
     pub fn from_text(text: &str, name: &str) -> Result<BackendKind, FileError> {
-        let declared = Declared::read(text, name)
+        let declared = Declared::read(text, name, Engine::sandboxed)
             .map_err(|Problem { line, problem }| FileError(format!("line {line}: {problem}")))?;
         let mut known = READ.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.iter().find(|known| ***known == declared) {
@@ -127,10 +128,19 @@ impl BackendKind {
         Ok(BackendKind::Declared(declared))
     }
 
-    /// The description, if the backend comes from a file.
+    /// The description, if the backend comes from a file of the user.
     pub(crate) fn declared(self) -> Option<&'static Declared> {
         match self {
             BackendKind::Declared(declared) => Some(declared),
+            _ => None,
+        }
+    }
+
+    /// The description, if it alone says what is sent and how responses are read.
+    pub(super) fn description(self) -> Option<&'static Declared> {
+        match self {
+            BackendKind::Declared(declared) => Some(declared),
+            built_in if built_in.row().format == ResponseFormat::Declared => files::description(built_in.name()),
             _ => None,
         }
     }
@@ -140,20 +150,11 @@ impl BackendKind {
         self.declared().map(|declared| declared.digest.as_str())
     }
 
-    /// Whether its bodies have chat messages.
-    pub fn sends_messages(self) -> bool {
-        match self {
-            BackendKind::OpenAiChat | BackendKind::OpenAiResponses | BackendKind::AnthropicMessages => true,
-            BackendKind::Declared(declared) => declared.body.names("messages"),
-            _ => false,
-        }
-    }
-
     /// Whether its bodies have the number of log-probabilities.
     pub fn sends_logprobs(self) -> bool {
         match self {
             BackendKind::Declared(declared) => declared.body.names("logprobs"),
-            built_in => built_in.url_suffixes()[0] == "completions",
+            built_in => built_in.row().format == ResponseFormat::Completions,
         }
     }
 
@@ -161,20 +162,7 @@ impl BackendKind {
     pub fn answers_whole(self) -> bool {
         match self {
             BackendKind::Declared(declared) => declared.framing() == Framing::Whole,
-            BackendKind::DeepSpeedMii | BackendKind::OpenAiImages | BackendKind::OpenAiImageEdits => true,
-            built_in => built_in.task() == Task::Pooling,
-        }
-    }
-
-    /// Whether its bodies have images, videos or sounds.
-    pub fn sends_media(self) -> bool {
-        match self {
-            BackendKind::OpenAiChat
-            | BackendKind::OpenAiAudio
-            | BackendKind::OpenAiRealtime
-            | BackendKind::OpenAiImageEdits => true,
-            BackendKind::Declared(declared) => declared.body.names("messages") || declared.body.names("media"),
-            _ => false,
+            built_in => built_in.row().format == ResponseFormat::Whole,
         }
     }
 
@@ -206,7 +194,7 @@ impl BackendKind {
 }
 
 impl Declared {
-    fn read(text: &str, name: &str) -> Result<Declared, Problem> {
+    fn read(text: &str, name: &str, compile: Compile) -> Result<Declared, Problem> {
         let empty = "the file is empty: see `tacho backend init openai` for an example";
         let document = yaml::document(text)?.ok_or_else(|| Problem::at(1, empty))?;
         if let Some(key) = document.repeated_key() {
@@ -219,7 +207,7 @@ impl Declared {
         }
         let task = fields.word("task", &[("generation", Task::Generation), ("pooling", Task::Pooling)])?;
         let example = "a mapping with path and body";
-        let request = RequestPart::read(fields.required("request", example)?)?;
+        let request = RequestPart::read(fields.required("request", example)?, compile)?;
         let (response, unstreamed) =
             spec::read(fields.required("response", "a mapping with framing and text")?, task == Task::Pooling)?;
         let samples = request.body.takes_extras || request.body.names("extra_body");
@@ -234,6 +222,8 @@ impl Declared {
             samples: samples && task == Task::Generation,
             takes_ignore_eos: request.body.names("ignore_eos"),
             takes_extras: request.body.takes_extras,
+            sends_messages: request.body.names("messages"),
+            sends_media: request.body.names("messages") || request.body.names("media"),
             id: request.id,
             keys: request.keys,
             headers: request.headers,
@@ -257,8 +247,7 @@ impl Declared {
     pub(super) fn encode(&self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, Cow<'static, str>> {
         let Rendered { text: body, unstreamed } = self.body.render(payload, request)?;
         let expected = Expected { unstreamed: unstreamed && self.unstreamed.is_some(), ..Expected::of(request) };
-        let expected =
-            if self.response.echoes_prompt { expected.repeating(generate::prompt(request)?) } else { expected };
+        let expected = if self.response.echoes_prompt { expected.repeating(echoed_prompt(request)?) } else { expected };
         Ok(Encoded { body, expected })
     }
 
@@ -285,6 +274,14 @@ impl Declared {
     }
 }
 
+/// The prompt, which must be text because responses echo it.
+fn echoed_prompt(request: &Request) -> Result<&str, &'static str> {
+    match &request.content {
+        Content::Text(prompt) => Ok(prompt),
+        _ => Err("its prompt is not a text"),
+    }
+}
+
 fn below<'v>(value: &'v Value, step: &Step) -> Vec<&'v Value> {
     let item = |index: usize| value.as_list().and_then(|items| items.get(index));
     match step {
@@ -307,7 +304,7 @@ struct RequestPart {
 }
 
 impl RequestPart {
-    fn read(node: &Node) -> Result<Self, Problem> {
+    fn read(node: &Node, compile: Compile) -> Result<Self, Problem> {
         let known = ["method", "path", "headers", "request_id", "api_key", "body", "extras", "sequences"];
         let fields = Fields::of(node, "request", &known)?;
         fields.required("path", "path: /v1/generate")?;
@@ -336,7 +333,7 @@ impl RequestPart {
                 "sequences",
                 &[("one", Sequences::One), ("prompt", Sequences::Prompt), ("documents", Sequences::Documents)],
             )?,
-            body: Body::compile(body, extras)?,
+            body: Body::compile(body, extras, compile)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `multipart/form-data` in aiohttp's format.
 
-use std::fmt::Write;
+use crate::url::percent_encoded;
 
 /// Unlikely to occur in any file. It is constant because the header that names it is.
 macro_rules! boundary {
@@ -21,7 +21,7 @@ pub(super) struct Form {
 
 impl Form {
     pub(super) fn file(&mut self, name: &str, filename: &str, content_type: &str, content: &[u8]) {
-        let filename = percent_encoded(filename);
+        let filename = percent_encoded(filename.bytes(), b"");
         self.part(content_type, &format!("{}; filename=\"{filename}\"", field_name(name)), content);
     }
 
@@ -47,7 +47,7 @@ impl Form {
 /// The `name` parameter: quoted if its characters allow it, else in the extended form.
 fn field_name(name: &str) -> String {
     if !name.chars().all(|c| c == '\t' || (' '..='~').contains(&c)) {
-        return format!("name*=utf-8''{}", percent_encoded(name));
+        return format!("name*=utf-8''{}", percent_encoded(name.bytes(), b""));
     }
     let mut quoted = String::from("name=\"");
     for c in name.chars() {
@@ -57,19 +57,6 @@ fn field_name(name: &str) -> String {
         quoted.push(c);
     }
     quoted + "\""
-}
-
-/// Python's `quote` without additional safe characters.
-fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            write!(out, "%{byte:02X}").expect("a string takes everything");
-        }
-    }
-    out
 }
 
 #[cfg(test)]

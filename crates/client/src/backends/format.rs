@@ -1,4 +1,21 @@
-//! Response formats.
+//! The kinds of tasks, requests and responses, and the rules of their outcomes.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// In the registry of `vllm bench` 0.32.0.
+    Registry,
+    Legacy,
+    Own,
+}
+
+/// Number of sequences per request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sequences {
+    One,
+    Prompt,
+    /// One per document after the query.
+    Documents,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
@@ -14,8 +31,6 @@ pub(super) enum ResponseFormat {
     Messages,
     Tgi,
     TensorRtLlm,
-    /// Lines that each contain the prompt and the output so far.
-    Generate,
     Whole,
     /// As a file describes.
     Declared,
@@ -23,4 +38,21 @@ pub(super) enum ResponseFormat {
     Speech,
     /// Events over a WebSocket, while audio is sent.
     Realtime,
+}
+
+/// Rules for the outcome of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// Server-sent events as in the standard; only complete responses succeed.
+    #[default]
+    Standard,
+    /// Same outcome as in `vllm bench` 0.32.0.
+    Vllm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    Continue,
+    /// The outcome is known; the rest of the stream does not matter.
+    Stop,
 }

@@ -44,11 +44,10 @@ pub(super) enum Frames {
 
 impl Frames {
     pub(super) fn new(backend: BackendKind, rules: Rules) -> Self {
-        if let Some(declared) = backend.declared() {
+        if let Some(declared) = backend.description() {
             return Frames::framed(declared.framing());
         }
         match (backend.row().format, rules) {
-            (ResponseFormat::Generate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
             (_, Rules::Standard) => Frames::Events(Standard::default()),
             (ResponseFormat::Tgi, _) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
             (ResponseFormat::TensorRtLlm, _) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),

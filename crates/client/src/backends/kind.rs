@@ -1,34 +1,15 @@
 //! The protocols, as a table with one row for each.
 
-use tacho_core::Request;
 use tacho_core::json::Dict;
 use tacho_core::live::Output;
-
-pub use tacho_core::Task;
+use tacho_core::{Request, Task};
 
 use super::declared::Declared;
-use super::format::ResponseFormat;
+use super::format::{Origin, ResponseFormat, Sequences};
 use super::{
-    PayloadSpec, audio, chat, completions, embeddings, form, generate, images, infinity, messages, pooling, realtime,
-    responses, speech, tgi, trt_llm,
+    PayloadSpec, audio, chat, completions, embeddings, form, images, infinity, messages, pooling, realtime, responses,
+    speech, tgi, trt_llm,
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// In the registry of `vllm bench` 0.32.0.
-    Registry,
-    Legacy,
-    Own,
-}
-
-/// Number of sequences per request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sequences {
-    One,
-    Prompt,
-    /// One per document after the query.
-    Documents,
-}
 
 /// Builds the members of a body, before those that all backends share.
 type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
@@ -49,6 +30,10 @@ pub(super) struct Row {
     pub(super) takes_ignore_eos: bool,
     /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
+    /// Whether its bodies have chat messages.
+    pub(super) sends_messages: bool,
+    /// Whether its bodies have images, videos or sounds.
+    pub(super) sends_media: bool,
     /// The header of the request ID, if it is sent.
     pub(super) id: Option<&'static str>,
     /// Headers that contain the API key, and what precedes it there.
@@ -86,6 +71,8 @@ const COMPLETIONS: Row = Row {
     samples: true,
     takes_ignore_eos: true,
     takes_extras: true,
+    sends_messages: false,
+    sends_media: false,
     id: Some("x-request-id"),
     keys: &[BEARER],
     headers: &[],
@@ -135,20 +122,15 @@ macro_rules! backends {
             Declared(&'static Declared),
         }
 
-        const ROWS: [Row; BackendKind::ALL.len()] = [$($row,)*];
-
-        /// The built-in kinds without the one from files, for their order.
-        enum BuiltIn {
-            $($kind,)*
-        }
-
         impl BackendKind {
             /// All built-in backends, in the order of the help text.
             pub const ALL: [BackendKind; [$(stringify!($kind)),*].len()] = [$(BackendKind::$kind,)*];
+            /// Their names, in the same order.
+            pub const NAMES: [&'static str; BackendKind::ALL.len()] = [$({ const ROW: Row = $row; ROW.name },)*];
 
             pub(super) fn row(self) -> &'static Row {
                 match self {
-                    $(BackendKind::$kind => &TABLE[BuiltIn::$kind as usize],)*
+                    $(BackendKind::$kind => { static ROW: Row = $row; &ROW })*
                     BackendKind::Declared(declared) => &declared.row,
                 }
             }
@@ -168,6 +150,8 @@ backends! {
         endpoint: "/v1/chat/completions",
         body: chat::body,
         format: ResponseFormat::Chat,
+        sends_messages: true,
+        sends_media: true,
         headers: JSON,
         ..COMPLETIONS
     },
@@ -178,6 +162,7 @@ backends! {
         endpoint: "/v1/responses",
         body: responses::body,
         format: ResponseFormat::Responses,
+        sends_messages: true,
         headers: JSON,
         ..COMPLETIONS
     },
@@ -188,6 +173,7 @@ backends! {
         endpoint: "/v1/audio/transcriptions",
         body: audio::fields,
         format: ResponseFormat::Audio,
+        sends_media: true,
         samples: false,
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..COMPLETIONS
@@ -280,8 +266,7 @@ backends! {
         suffixes: &["generate"],
         endpoint: "/generate",
         origin: Origin::Own,
-        body: generate::body,
-        format: ResponseFormat::Generate,
+        format: ResponseFormat::Declared,
         ..COMPLETIONS
     },
     /// `/v1/messages` of Anthropic, vLLM and others.
@@ -292,6 +277,7 @@ backends! {
         origin: Origin::Own,
         body: messages::body,
         format: ResponseFormat::Messages,
+        sends_messages: true,
         takes_ignore_eos: false,
         keys: &[BEARER, ("x-api-key", "")],
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
@@ -317,6 +303,7 @@ backends! {
         endpoint: "/v1/images/edits",
         body: images::body,
         format: ResponseFormat::Whole,
+        sends_media: true,
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..SPEECH
     },
@@ -328,6 +315,7 @@ backends! {
         origin: Origin::Own,
         body: realtime::session,
         format: ResponseFormat::Realtime,
+        sends_media: true,
         samples: false,
         takes_ignore_eos: false,
         headers: &[("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")],
@@ -336,20 +324,7 @@ backends! {
     },
 }
 
-static TABLE: [Row; BackendKind::ALL.len()] = ROWS;
-
 impl BackendKind {
-    /// The names of all backends, in the same order.
-    pub const NAMES: [&'static str; BackendKind::ALL.len()] = {
-        let mut names = [""; BackendKind::ALL.len()];
-        let mut at = 0;
-        while at < names.len() {
-            names[at] = ROWS[at].name;
-            at += 1;
-        }
-        names
-    };
-
     pub fn from_name(name: &str) -> Option<Self> {
         BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -383,6 +358,16 @@ impl BackendKind {
     /// Whether sampling flags and the automatic `ignore_eos` apply.
     pub fn is_openai_compatible(self) -> bool {
         self.row().samples
+    }
+
+    /// Whether its bodies have chat messages.
+    pub fn sends_messages(self) -> bool {
+        self.row().sends_messages
+    }
+
+    /// Whether its bodies have images, videos or sounds.
+    pub fn sends_media(self) -> bool {
+        self.row().sends_media
     }
 
     /// Whether `vllm bench` 0.32.0 lacks this backend.

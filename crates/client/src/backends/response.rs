@@ -6,7 +6,6 @@ use super::audio_stream::AudioDecoder;
 use super::declared::{DeclaredDecoder, Framing};
 use super::format::ResponseFormat;
 use super::frames::Frames;
-use super::generate::GenerateDecoder;
 use super::messages::MessagesDecoder;
 use super::realtime::RealtimeDecoder;
 use super::responses::ResponsesDecoder;
@@ -55,7 +54,6 @@ enum Decoder {
     Messages(MessagesDecoder),
     Tgi(TgiDecoder),
     TrtLlm(TrtLlmDecoder),
-    Generate(GenerateDecoder),
     Declared(Box<DeclaredDecoder>),
 }
 
@@ -64,13 +62,14 @@ impl ResponseDecoder {
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         let keeps = expected.keeps_reply;
         // A file describes what it wants; upstream knows no files.
-        let rules = if backend.declared().is_some() { Rules::Standard } else { rules };
+        let description = backend.description();
+        let rules = if description.is_some() { Rules::Standard } else { rules };
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
         let decoder = match backend.row().format {
             _ if unstreamed => None,
             ResponseFormat::Whole | ResponseFormat::Speech | ResponseFormat::Realtime => None,
             ResponseFormat::Declared => {
-                let streamed = backend.declared().filter(|declared| declared.framing() != Framing::Whole);
+                let streamed = description.filter(|declared| declared.framing() != Framing::Whole);
                 streamed.map(|declared| Decoder::Declared(Box::new(DeclaredDecoder::new(declared, expected))))
             }
             ResponseFormat::Completions | ResponseFormat::Chat | ResponseFormat::Audio => {
@@ -80,7 +79,6 @@ impl ResponseDecoder {
             ResponseFormat::Messages => Some(Decoder::Messages(MessagesDecoder::new(keeps))),
             ResponseFormat::Tgi => Some(Decoder::Tgi(TgiDecoder::new(rules, expected))),
             ResponseFormat::TensorRtLlm => Some(Decoder::TrtLlm(TrtLlmDecoder::new(rules))),
-            ResponseFormat::Generate => Some(Decoder::Generate(GenerateDecoder::new(rules, expected))),
         };
         let intake = match decoder {
             Some(decoder) => Intake::Stream(Frames::new(backend, rules), decoder),
@@ -103,7 +101,7 @@ impl ResponseDecoder {
         let unmarked = match &self.intake {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_unmarked(),
             Intake::Stream(_, Decoder::Choices(decoder)) => decoder.needs_framed_end(),
-            Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
+            Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_)),
             Intake::Whole(decoder) => decoder.is_bytes(),
             Intake::Speech(decoder) => decoder.is_bytes(),
             Intake::Realtime(_) => false,
@@ -119,7 +117,7 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Messages(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Tgi(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_closed(),
-            Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
+            Intake::Stream(_, Decoder::TrtLlm(_)) | Intake::Whole(_) => false,
             Intake::Speech(decoder) => decoder.is_closed(),
             Intake::Realtime(decoder) => decoder.is_closed(),
         }
@@ -150,10 +148,7 @@ impl ResponseDecoder {
             Intake::Speech(decoder) => decoder.head(content_type),
             Intake::Realtime(decoder) => decoder.head(metadata),
             // Only event streams have a content type of their own.
-            Intake::Stream(
-                Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_),
-                Decoder::Generate(_) | Decoder::Declared(_),
-            ) => {}
+            Intake::Stream(Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_), Decoder::Declared(_)) => {}
             Intake::Stream(..) => {
                 let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
                 let events = mime.is_empty() || mime.eq_ignore_ascii_case("text/event-stream");
@@ -243,7 +238,6 @@ impl ResponseDecoder {
                 Decoder::Messages(decoder) => decoder.finish(row),
                 Decoder::Tgi(decoder) => decoder.finish(row),
                 Decoder::TrtLlm(decoder) => decoder.finish(row),
-                Decoder::Generate(decoder) => decoder.finish(row),
                 Decoder::Declared(decoder) => decoder.finish(row),
             },
         };
@@ -320,7 +314,6 @@ impl Decoder {
             Decoder::Messages(decoder) => decoder.event(message, timestamp, row),
             Decoder::Tgi(decoder) => decoder.event(message, timestamp, row),
             Decoder::TrtLlm(decoder) => decoder.event(message, timestamp, row),
-            Decoder::Generate(decoder) => decoder.event(message, timestamp, row),
             Decoder::Declared(decoder) => decoder.event(message, timestamp, row),
         }
     }

@@ -3,18 +3,11 @@
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
 
 use super::event::{Choices, Event, Shape, TextField, UsageField};
-use super::format::ResponseFormat;
+use super::format::{ResponseFormat, Rules};
 use super::reply;
 use super::row::{NO_TOKEN, Reasoning, check_finish, error_in_stream, malformed, note_answer, note_token, push_text};
 use super::template::Template;
-use super::{BackendKind, Expected, Rules};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    Continue,
-    /// The outcome is known; the rest of the stream does not matter.
-    Stop,
-}
+use super::{BackendKind, Expected};
 
 /// Decodes the events of one response.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ fn each_object<'a>(
 }
 
 /// The string at the cursor, or the first item of the list at the cursor if it is a string.
-pub(super) fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
+fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     let mut first = TextField::Missing;
     match cursor.kind()? {
         Kind::Text => first = read_text(cursor)?,

@@ -39,7 +39,7 @@ impl WholeDecoder {
         WholeDecoder {
             rules,
             text: backend.task() == Task::Generation,
-            declared: backend.declared().map(|declared| Box::new(DeclaredDecoder::new(declared, expected))),
+            declared: backend.description().map(|declared| Box::new(DeclaredDecoder::new(declared, expected))),
             images: backend.task() == Task::Media,
             encoding: expected.encoding,
             prompt_len: expected.prompt_len,

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use ring::{digest, hmac};
 
+use crate::url::{hex_digits, percent_encoded};
 pub use keys::{AwsKeySource, AwsKeys};
 
 /// The header with the hash of the body.
@@ -182,26 +183,8 @@ fn decoded(text: &str) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// Encodes everything but letters, digits, `-._~` and `kept` with `%`.
-pub(super) fn percent_encoded(bytes: impl Iterator<Item = u8>, kept: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push('%');
-            text.extend(hex_digits(byte).map(|digit| digit.to_ascii_uppercase()));
-        }
-    }
-    text
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|&byte| hex_digits(byte)).collect()
-}
-
-fn hex_digits(byte: u8) -> [char; 2] {
-    [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
 }
 
 #[cfg(test)]

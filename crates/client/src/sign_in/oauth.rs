@@ -68,5 +68,5 @@ pub(super) fn explanation(text: &str) -> String {
 
 /// Encodes a value as in a form, with `%20` for a space, which is valid there too.
 fn form_encoded(text: &str) -> String {
-    super::aws::percent_encoded(text.bytes(), b"")
+    crate::url::percent_encoded(text.bytes(), b"")
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
@@ -44,11 +44,11 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let (trust, builder) = match (&endpoint.ca_file, endpoint.insecure) {
             (_, true) => {
-                let verifier = Arc::new(AcceptAll { provider });
+                let verifier = Arc::new(Verifier { trusted: None, provider });
                 (Trust::Anybody, builder.dangerous().with_custom_certificate_verifier(verifier))
             }
             (Some(path), false) => {
-                let verifier = Arc::new(TrustFile::read(path, provider)?);
+                let verifier = Arc::new(Verifier { trusted: Some(TrustFile::read(path, &provider)?), provider });
                 (Trust::File, builder.dangerous().with_custom_certificate_verifier(verifier))
             }
             (None, false) => {
@@ -144,17 +144,15 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
     format!("TLS: {error}{colon}{advice}")
 }
 
-/// Trusts the certificates of a file: as authorities, and each as a server's own (as `openssl req -x509` creates).
-/// Names and dates are checked in either case.
+/// The certificates of a file, trusted as authorities, and each as a server's own (as `openssl req -x509` creates).
 #[derive(Debug)]
 struct TrustFile {
     named: Vec<CertificateDer<'static>>,
     authorities: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
 }
 
 impl TrustFile {
-    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, Fault> {
+    fn read(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Self, Fault> {
         let unfit = |reason: String| format!("--ca-file {}: {reason}", path.display());
         let named = read_certificates(path).map_err(unfit)?;
         let mut roots = RootCertStore::empty();
@@ -165,11 +163,42 @@ impl TrustFile {
             let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
             Some(built.map_err(|error| unfit(error.to_string()))?)
         };
-        Ok(TrustFile { named, authorities, provider })
+        Ok(TrustFile { named, authorities })
     }
 }
 
-impl ServerCertVerifier for TrustFile {
+/// Accepts the certificates of a file, whose names and dates are checked; without one, for `--insecure`, any. A
+/// signature by a certificate that anyone can create proves nothing, so keys too weak to be checked are accepted then.
+#[derive(Debug)]
+struct Verifier {
+    trusted: Option<TrustFile>,
+    provider: Arc<CryptoProvider>,
+}
+
+/// A check of a signature: the message, the certificate and the signature.
+type CheckSignature = fn(
+    &[u8],
+    &CertificateDer<'_>,
+    &DigitallySignedStruct,
+    &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, rustls::Error>;
+
+impl Verifier {
+    fn signature(
+        &self,
+        check: CheckSignature,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        match self.trusted {
+            Some(_) => check(message, certificate, signature, &self.provider.signature_verification_algorithms),
+            None => Ok(HandshakeSignatureValid::assertion()),
+        }
+    }
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -178,11 +207,12 @@ impl ServerCertVerifier for TrustFile {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.named.iter().any(|named| named == end_entity) {
+        let Some(TrustFile { named, authorities }) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+        if named.iter().any(|named| named == end_entity) {
             certificate::check(end_entity, server_name, now)?;
             return Ok(ServerCertVerified::assertion());
         }
-        match &self.authorities {
+        match authorities {
             Some(verifier) => verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now),
             None => Err(CertificateError::UnknownIssuer.into()),
         }
@@ -191,63 +221,19 @@ impl ServerCertVerifier for TrustFile {
     fn verify_tls12_signature(
         &self,
         message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, known)
+        self.signature(verify_tls12_signature, message, certificate, signature)
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Accepts any certificate, for `--insecure`. A signature by a certificate that anyone can create proves nothing, so
-/// keys too weak to be checked are accepted too.
-#[derive(Debug)]
-struct AcceptAll {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AcceptAll {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        self.signature(verify_tls13_signature, message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -131,23 +131,8 @@ fn close(key: &str) -> Option<String> {
     let times = TIMES.iter().flat_map(|times| words.map(|word| format!("{word}_{}{}", times.name, times.suffix())));
     let known =
         METRICS.iter().map(|metric| metric.key.to_owned()).chain(times).filter(|name| Known::find(name).is_some());
-    let best = known.map(|name| (distance(key, &name), name)).min()?;
+    let best = known.map(|name| (strsim::levenshtein(key, &name), name)).min()?;
     (best.0 <= 3 && best.0 * 3 <= key.len()).then_some(best.1)
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in b.iter().enumerate() {
-            let kept = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = kept.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

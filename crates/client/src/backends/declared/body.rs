@@ -8,7 +8,7 @@ use tacho_core::yaml::{Node, Tree};
 use tacho_core::{Content, Request};
 
 use super::Problem;
-use super::engine::{Context, Engine, Source, TemplateError};
+use super::engine::{Compile, Context, Engine, Source, TemplateError};
 use crate::backends::{PayloadSpec, chat};
 
 /// Maximum number of strings with expressions: each may hold the whole prompt.
@@ -78,7 +78,7 @@ impl fmt::Debug for Body {
 
 impl Body {
     /// Compiles the template; `extras` is the setting of the file, if there is one.
-    pub(super) fn compile(node: Option<&Node>, extras: Option<bool>) -> Result<Self, Problem> {
+    pub(super) fn compile(node: Option<&Node>, extras: Option<bool>, compile: Compile) -> Result<Self, Problem> {
         let mut compiler = Compiler::default();
         let form = match node {
             None => Form::None,
@@ -94,7 +94,7 @@ impl Body {
             return Err(Problem::in_field(node.line, "request.extras", problem));
         }
         let takes_extras = extras.unwrap_or(is_object);
-        let (engine, used) = compiler.compile()?;
+        let (engine, used) = compiler.compile(compile)?;
         let body = Body { form, engine, used, named: compiler.named, takes_extras };
         body.try_out(node.map_or(1, |node| node.line))?;
         Ok(body)
@@ -226,12 +226,12 @@ impl Compiler {
     }
 
     /// Compiles the templates; returns the variables that they use.
-    fn compile(&mut self) -> Result<(Option<Engine>, Vec<&'static str>), Problem> {
+    fn compile(&mut self, compile: Compile) -> Result<(Option<Engine>, Vec<&'static str>), Problem> {
         if self.templates.is_empty() {
             return Ok((None, Vec::new()));
         }
         let fail = |at: usize, problem: String| Problem::in_field(self.lines[at], &self.templates[at].0, problem);
-        let (engine, compiled) = Engine::compile(&self.templates).map_err(|problem| fail(0, problem))?;
+        let (engine, compiled) = compile(&self.templates).map_err(|problem| fail(0, problem))?;
         let mut used = Vec::new();
         for (at, (is_compiled, text)) in compiled.into_iter().enumerate() {
             if !is_compiled {

@@ -22,6 +22,9 @@ pub(super) type Source = (String, String);
 /// Whether a template was compiled, and the variables that it names, one per line, or the problem.
 pub(super) type Compiled = (bool, String);
 
+/// [`Engine::sandboxed`] or [`Engine::local`].
+pub(super) type Compile = fn(&[Source]) -> Result<(Engine, Vec<Compiled>), String>;
+
 /// The variables of one request.
 pub(super) type Context = Vec<(String, Value)>;
 
@@ -53,17 +56,23 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    pub(super) fn compile(sources: &Vec<Source>) -> Result<(Self, Vec<Compiled>), String> {
-        Engine::compile_in(Sandbox::enabled(MAX_BYTES, MAX_TIME), sources)
+    /// Compiles the templates of a user's file.
+    pub(super) fn sandboxed(sources: &[Source]) -> Result<(Self, Vec<Compiled>), String> {
+        match Sandbox::enabled(MAX_BYTES, MAX_TIME) {
+            Some(sandbox) => Engine::in_helper(sandbox, sources),
+            None => Engine::local(sources),
+        }
     }
 
-    fn compile_in(sandbox: Option<Sandbox>, sources: &Vec<Source>) -> Result<(Self, Vec<Compiled>), String> {
-        let Some(sandbox) = sandbox else {
-            let (local, compiled) = Local::new(sources);
-            return Ok((Engine::Local(local), compiled));
-        };
+    /// Compiles templates in this process.
+    pub(super) fn local(sources: &[Source]) -> Result<(Self, Vec<Compiled>), String> {
+        let (local, compiled) = Local::new(sources);
+        Ok((Engine::Local(local), compiled))
+    }
+
+    fn in_helper(sandbox: Sandbox, sources: &[Source]) -> Result<(Self, Vec<Compiled>), String> {
         let helper = Helper::start(sandbox, BODIES.0)?;
-        let compiled = helper.exchange(sources)?;
+        let compiled = helper.exchange(&sources.to_vec())?;
         Ok((Engine::Helper(helper), compiled))
     }
 
@@ -233,7 +242,10 @@ mod tests {
 
     fn values(sandbox: Option<Sandbox>, text: &str) -> Result<Vec<Option<Value>>, String> {
         let sources = vec![("a".to_owned(), text.to_owned()), ("b".to_owned(), "{{ omit }}".to_owned())];
-        let (engine, compiled) = Engine::compile_in(sandbox, &sources)?;
+        let (engine, compiled) = match sandbox {
+            Some(sandbox) => Engine::in_helper(sandbox, &sources)?,
+            None => Engine::local(&sources)?,
+        };
         if let Some((_, problem)) = compiled.into_iter().find(|(is_compiled, _)| !is_compiled) {
             return Err(problem);
         }

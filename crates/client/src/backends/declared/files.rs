@@ -1,4 +1,10 @@
-//! Built-in backends as files: the starting points of `tacho backend init`, and the proof that the format is enough.
+//! Built-in backends as files: the starting points of `tacho backend init`. Some are described by their file alone; for
+//! the others it proves that the format is enough.
+
+use std::sync::OnceLock;
+
+use super::Declared;
+use super::engine::Engine;
 
 macro_rules! files {
     ($($name:literal,)*) => {
@@ -32,4 +38,14 @@ files! {
 /// The file of a built-in backend, if it can be written as one.
 pub fn built_in_file(name: &str) -> Option<&'static str> {
     BUILT_IN_FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// What the file of a built-in backend describes.
+pub(super) fn description(name: &str) -> Option<&'static Declared> {
+    static READ: [OnceLock<Declared>; BUILT_IN_FILES.len()] = [const { OnceLock::new() }; BUILT_IN_FILES.len()];
+    let at = BUILT_IN_FILES.iter().position(|(known, _)| *known == name)?;
+    let (name, text) = BUILT_IN_FILES[at];
+    Some(
+        READ[at].get_or_init(|| Declared::read(text, name, Engine::local).expect("the files of the program are valid")),
+    )
 }
