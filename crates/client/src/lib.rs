@@ -16,7 +16,6 @@ mod replicas;
 pub mod sign_in;
 pub mod transport;
 mod url;
-pub mod watch;
 mod websocket;
 mod worker;
 

@@ -44,6 +44,15 @@ impl Secret {
         &self.0
     }
 
+    /// Whether this is the secret, compared in constant time.
+    pub fn is(&self, other: &str) -> bool {
+        let (ours, theirs) = (self.expose().as_bytes(), other.as_bytes());
+        let differing = (0..ours.len().max(theirs.len()))
+            .map(|at| ours.get(at).copied().unwrap_or(0) ^ theirs.get(at).copied().unwrap_or(0xff))
+            .fold(0, |all, one| all | one);
+        std::hint::black_box(differing) == 0 && ours.len() == theirs.len()
+    }
+
     /// Whether the value is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -83,5 +92,14 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
         assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn only_equal_secrets_are_equal() {
+        let secret = Secret::new("abc");
+        assert!(secret.is("abc") && Secret::default().is(""));
+        for other in ["", "ab", "abd", "abcd", "abc\u{ff}"] {
+            assert!(!secret.is(other), "{other}");
+        }
     }
 }

@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that open sockets.
-const SOCKETS: &[&str] = &["client", "fleet", "sim", "testkit", "workload"];
+const SOCKETS: &[&str] = &["client", "fleet", "report", "sim", "testkit", "workload"];
 
 /// Heavy or sensitive dependencies, and the crates that may use them.
 const FENCED: &[(&str, &[&str])] = &[

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use tacho_client::watch::{View, Watch};
 use tacho_core::{EventSink, RunEvent};
-use tacho_report::live::{DeferredStderr, Monitor, Tui, web};
+use tacho_report::live::{DeferredStderr, Monitor, Tui, Watch};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
 
@@ -137,26 +136,10 @@ impl EventSink for Screen {
 /// Starts the web page and prints its address.
 fn page(live: &LiveArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
     let Some((port, monitor)) = live.http.zip(monitor) else { return Ok(None) };
-    let watch = Watch::start(port, Arc::new(Page(monitor.clone())))
+    let watch = Watch::start(port, monitor.clone())
         .with_context(|| format!("--live-http: cannot listen on 127.0.0.1:{port}"))?;
     let _ = writeln!(std::io::stderr(), "live: {}", watch.url());
     Ok(Some(watch))
-}
-
-struct Page(Arc<Monitor>);
-
-impl View for Page {
-    fn page(&self) -> String {
-        web::page()
-    }
-
-    fn event(&self) -> String {
-        web::event(&self.0.snapshot())
-    }
-
-    fn metrics(&self) -> String {
-        web::openmetrics(&self.0.snapshot())
-    }
 }
 
 /// Samples the history for all views.

@@ -12,11 +12,11 @@ use tacho_core::Secret;
 use tacho_core::json::{Json, dumps};
 
 use super::visitors::Visitors;
+use crate::Membership;
 use crate::connection::{Connection, accepted};
 use crate::coordinator::Shared;
 use crate::http::{read_request, write_response};
 use crate::message::{self, Hello, Reply};
-use crate::{Membership, token};
 
 /// Timeout of a read or write before a connection belongs to a rank.
 const VISITOR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -187,7 +187,7 @@ impl Server {
         let mut buffer = Vec::new();
         let mut identified = false;
         while let Some(head) = read_request(&mut connection, &mut buffer)? {
-            if !token::same(&self.token, &head.token) {
+            if !self.token.is(&head.token) {
                 write_response(&mut connection, 403, OTHER_TOKEN.as_bytes())?;
                 return Err(io::ErrorKind::PermissionDenied.into());
             }

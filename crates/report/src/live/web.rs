@@ -12,7 +12,7 @@ use super::reading::done;
 const SCRIPT: &str = include_str!("web.js");
 
 /// The page. It reads `events` with the same query.
-pub fn page() -> String {
+pub(super) fn page() -> String {
     let body = "<header><h1 id=\"title\">tacho</h1><p class=\"sub\" id=\"sub\"></p>\n\
                 <div class=\"verdict\" id=\"status\" role=\"status\"><b>Connecting</b>\
                 <progress id=\"progress\" max=\"100\" value=\"0\" style=\"width:100%\"></progress></div>\n\
@@ -24,7 +24,7 @@ pub fn page() -> String {
 }
 
 /// A snapshot as the page reads it.
-pub fn event(snapshot: &Snapshot) -> String {
+pub(super) fn event(snapshot: &Snapshot) -> String {
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
     let outer = snapshot.outer.iter();
     let outer = outer.map(|(title, finished, total)| format!("{title} {}", done(*finished, *total, " of ")));
@@ -90,7 +90,7 @@ fn series(Snapshot { history, output, .. }: &Snapshot) -> Dict {
     series
 }
 
-pub fn openmetrics(snapshot: &Snapshot) -> String {
+pub(super) fn openmetrics(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, value: f64| {
         text += &format!("# TYPE {name} gauge\n# HELP {name} {help}\n{name} {value}\n");

@@ -1,4 +1,4 @@
-//! A small read-only HTTP server for the live view. It listens on localhost only and requires a token. Slow clients do
+//! A small read-only HTTP server for the page of the live view. It listens on localhost only and requires a token. Slow clients do
 //! not block others: a request has a deadline, and the oldest unread request gives way to a new one.
 
 use std::collections::VecDeque;
@@ -8,6 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use tacho_core::Secret;
+
+use super::monitor::Monitor;
+use super::web;
 
 /// Maximum number of concurrent event streams.
 const MAX_STREAMS: usize = 16;
@@ -22,19 +27,10 @@ const LAST_EVENT: Duration = Duration::from_secs(1);
 /// Time between two events.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The content of the live view.
-pub trait View: Send + Sync + 'static {
-    fn page(&self) -> String;
-    /// The state, as one line.
-    fn event(&self) -> String;
-    /// The state, as OpenMetrics text.
-    fn metrics(&self) -> String;
-}
-
 /// The server; stops when dropped.
 pub struct Watch {
     address: SocketAddr,
-    token: String,
+    token: Secret,
     over: Arc<Over>,
     streams: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
@@ -62,19 +58,19 @@ impl Over {
 
 impl Watch {
     /// Listens on 127.0.0.1; port 0 is any free port.
-    pub fn start(port: u16, view: Arc<dyn View>) -> io::Result<Self> {
+    pub fn start(port: u16, monitor: Arc<Monitor>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let (address, token) = (listener.local_addr()?, token()?);
         let (over, streams) = (Arc::<Over>::default(), Arc::<AtomicUsize>::default());
         let (ends, open, unread) = (over.clone(), streams.clone(), Arc::default());
-        let serve = Serve { view, token: token.clone(), over: ends, streams: open, unread };
+        let serve = Serve { monitor, token: token.clone(), over: ends, streams: open, unread };
         let thread = std::thread::Builder::new().name("live-http".into()).spawn(move || serve.run(&listener))?;
         Ok(Watch { address, token, over, streams, thread: Some(thread) })
     }
 
     /// The URL of the page, with its token.
     pub fn url(&self) -> String {
-        format!("http://{}/?token={}", self.address, self.token)
+        format!("http://{}/?token={}", self.address, self.token.expose())
     }
 }
 
@@ -95,16 +91,16 @@ impl Drop for Watch {
 }
 
 /// 128 random bits.
-fn token() -> io::Result<String> {
+fn token() -> io::Result<Secret> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Secret::new(bytes.map(|byte| format!("{byte:02x}")).concat()))
 }
 
 #[derive(Clone)]
 struct Serve {
-    view: Arc<dyn View>,
-    token: String,
+    monitor: Arc<Monitor>,
+    token: Secret,
     over: Arc<Over>,
     streams: Arc<AtomicUsize>,
     /// Connections whose request is not read yet, oldest first.
@@ -165,15 +161,15 @@ impl Serve {
         if !lines.all(is_local_host) {
             return send(client, "421 Misdirected Request", "text/plain", "use the address that tacho printed\n");
         }
-        if !query.split('&').any(|pair| pair.strip_prefix("token=").is_some_and(|token| same(token, &self.token))) {
+        if !query.split('&').any(|pair| pair.strip_prefix("token=").is_some_and(|token| self.token.is(token))) {
             let text = "open the address that tacho printed, with its token\n";
             return send(client, "403 Forbidden", "text/plain", text);
         }
         match path {
-            "/" => send(client, "200 OK", "text/html; charset=utf-8", &self.view.page()),
+            "/" => send(client, "200 OK", "text/html; charset=utf-8", &web::page()),
             "/metrics" => {
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                send(client, "200 OK", kind, &self.view.metrics())
+                send(client, "200 OK", kind, &web::openmetrics(&self.monitor.snapshot()))
             }
             "/events" if self.streams.fetch_add(1, Ordering::AcqRel) >= MAX_STREAMS => {
                 self.streams.fetch_sub(1, Ordering::AcqRel);
@@ -188,18 +184,23 @@ impl Serve {
         }
     }
 
+    /// The state, as one line.
+    fn event(&self) -> String {
+        web::event(&self.monitor.snapshot())
+    }
+
     /// Sends the state repeatedly until the client or the program ends; the last event is named `end`.
     fn events(&self, mut client: &TcpStream) -> io::Result<()> {
         client.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
         )?;
         loop {
-            client.write_all(format!("data: {}\n\n", self.view.event()).as_bytes())?;
+            client.write_all(format!("data: {}\n\n", self.event()).as_bytes())?;
             if self.over.within(PERIOD) {
                 break;
             }
         }
-        client.write_all(format!("event: end\ndata: {}\n\n", self.view.event()).as_bytes())
+        client.write_all(format!("event: end\ndata: {}\n\n", self.event()).as_bytes())
     }
 }
 
@@ -234,11 +235,6 @@ fn is_local_host(line: &str) -> bool {
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| host.eq_ignore_ascii_case(local))
 }
 
-/// Compares in constant time.
-fn same(sent: &str, token: &str) -> bool {
-    sent.len() == token.len() && sent.bytes().zip(token.bytes()).fold(0, |found, (a, b)| found | (a ^ b)) == 0
-}
-
 fn send(mut client: &TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
@@ -255,63 +251,53 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
 
-    struct Fixed;
-
-    impl View for Fixed {
-        fn page(&self) -> String {
-            "the page".into()
-        }
-
-        fn event(&self) -> String {
-            "{}".into()
-        }
-
-        fn metrics(&self) -> String {
-            "# EOF\n".into()
-        }
+    fn watch() -> Watch {
+        Watch::start(0, Arc::default()).unwrap()
     }
 
     fn fetch(watch: &Watch, question: &str) -> String {
         let mut stream = TcpStream::connect(watch.address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
         let mut response = String::new();
-        let _ = stream.take(2000).read_to_string(&mut response);
+        let _ = stream.take(1 << 20).read_to_string(&mut response);
         response
     }
 
     #[test]
     fn only_the_token_opens_the_page() {
-        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
-        assert!(watch.address.ip().is_loopback() && watch.token.len() == 32);
+        let watch = watch();
+        assert!(watch.address.ip().is_loopback() && watch.token.expose().len() == 32);
         let get = |target: &str| fetch(&watch, &format!("GET {target} HTTP/1.1\r\nhost: LocalHost:1234\r\n\r\n"));
-        assert!(get(&format!("/?token={}", watch.token)).ends_with("the page"));
-        assert!(get(&format!("/metrics?a=b&token={}", watch.token)).ends_with("# EOF\n"));
+        assert!(get(&format!("/?token={}", watch.token.expose())).ends_with("</html>\n"));
+        assert!(get(&format!("/metrics?a=b&token={}", watch.token.expose())).ends_with("# EOF\n"));
         for target in ["/", "/?token=", "/?token=00000000000000000000000000000000", "/metrics", "/events"] {
             assert!(get(target).starts_with("HTTP/1.1 403"), "{target}");
         }
-        assert!(get(&format!("/x?token={}", watch.token)).starts_with("HTTP/1.1 404"));
+        assert!(get(&format!("/x?token={}", watch.token.expose())).starts_with("HTTP/1.1 404"));
         assert!(fetch(&watch, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     }
 
     #[test]
     fn pages_of_other_sites_get_nothing() {
-        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        let watch = watch();
         for host in ["127.0.0.1:8000", "localhost", "[::1]:80"] {
-            let response = fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            let response =
+                fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token.expose()));
             assert!(
-                response.contains("frame-ancestors 'none'") && response.ends_with("the page"),
+                response.contains("frame-ancestors 'none'") && response.ends_with("</html>\n"),
                 "{host}: {response}"
             );
         }
         for host in ["evil.example:80", "127.0.0.1.evil.example", ""] {
-            let response = fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            let response =
+                fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token.expose()));
             assert!(response.starts_with("HTTP/1.1 421"), "{host}: {response}");
         }
     }
 
     #[test]
     fn clients_that_never_finish_their_request_do_not_block_others() {
-        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        let watch = watch();
         let slow: Vec<TcpStream> = (0..5 * MAX_UNREAD)
             .map(|_| {
                 let mut stream = TcpStream::connect(watch.address).unwrap();
@@ -319,14 +305,14 @@ mod tests {
                 stream
             })
             .collect();
-        let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token);
-        assert!(fetch(&watch, &get).ends_with("the page"));
+        let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token.expose());
+        assert!(fetch(&watch, &get).ends_with("</html>\n"));
         drop(slow);
     }
 
     #[test]
     fn odd_questions_do_not_end_it() {
-        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        let watch = watch();
         let long = "x".repeat(20_000);
         for question in ["\r\n\r\n", "\u{0}\u{1}\r\n\r\n", "GET\r\n\r\n", long.as_str()] {
             let mut stream = TcpStream::connect(watch.address).unwrap();
@@ -334,21 +320,22 @@ mod tests {
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = stream.read_to_end(&mut Vec::new());
         }
-        let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token);
-        assert!(fetch(&watch, &get).ends_with("the page"));
+        let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token.expose());
+        assert!(fetch(&watch, &get).ends_with("</html>\n"));
     }
 
     #[test]
     fn events_flow_and_the_last_one_is_named() {
-        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        let watch = watch();
         let mut stream = TcpStream::connect(watch.address).unwrap();
-        write!(stream, "GET /events?token={} HTTP/1.1\r\n\r\n", watch.token).unwrap();
+        write!(stream, "GET /events?token={} HTTP/1.1\r\n\r\n", watch.token.expose()).unwrap();
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-        assert!(lines.by_ref().any(|line| line == "data: {}"));
+        assert!(lines.by_ref().any(|line| line.starts_with("data: {")));
         let streams = watch.streams.clone();
         drop(watch);
         assert_eq!(streams.load(Ordering::Acquire), 0, "the last event is sent before the program can exit");
         let rest: Vec<String> = lines.collect();
-        assert!(rest.ends_with(&["event: end".to_owned(), "data: {}".to_owned(), String::new()]), "{rest:?}");
+        let [.., name, data, end] = &rest[..] else { panic!("{rest:?}") };
+        assert!(name == "event: end" && data.starts_with("data: {") && end.is_empty(), "{rest:?}");
     }
 }
