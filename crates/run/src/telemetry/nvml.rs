@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use libloading::{Library, Symbol};
+use libloading::Library;
 use tacho_metrics::dcgm::{Found, throttled};
 use tacho_metrics::telemetry::{ENERGY, POWER};
 
@@ -46,6 +46,16 @@ impl Default for Memory {
 /// `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
 const NAME_BYTES: usize = 96;
 
+/// Calls a function of the library with arguments of these types; `None` if it is missing or fails.
+macro_rules! call {
+    ($library:expr, $name:expr $(, $argument:expr => $kind:ty)*) => {{
+        // SAFETY: callers name functions of nvml.h with this signature.
+        let function = unsafe { $library.get::<unsafe extern "C" fn($($kind),*) -> c_int>($name) };
+        // SAFETY: handles came from NVML; pointers are valid for the call and of the type that nvml.h names.
+        function.ok().filter(|function| unsafe { function($($argument),*) } == 0).map(drop)
+    }};
+}
+
 impl Gpus {
     /// `None` if the library or a GPU is missing.
     pub(super) fn find() -> Option<Self> {
@@ -53,12 +63,15 @@ impl Gpus {
         // SAFETY: loading runs the initializers of NVIDIA's library, which have no preconditions.
         let library =
             ["libnvidia-ml.so.1", "libnvidia-ml.so"].iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
-        // SAFETY: the signature is that of nvml.h.
-        let init: Symbol<'_, unsafe extern "C" fn() -> c_int> = unsafe { library.get(c"nvmlInit_v2") }.ok()?;
-        // SAFETY: the function takes no arguments.
-        (unsafe { init() } == 0).then_some(())?;
-        let count: c_uint = fill(&library, c"nvmlDeviceGetCount_v2")?;
-        let devices: Vec<Device> = (0..count).filter_map(|index| handle(&library, index)).collect();
+        call!(library, c"nvmlInit_v2")?;
+        let mut count = 0;
+        call!(library, c"nvmlDeviceGetCount_v2", &raw mut count => *mut c_uint)?;
+        let handle = |index: c_uint| {
+            let mut device = std::ptr::null_mut();
+            call!(library, c"nvmlDeviceGetHandleByIndex_v2", index => c_uint, &raw mut device => *mut *mut c_void)?;
+            Some(Device(device))
+        };
+        let devices: Vec<Device> = (0..count).filter_map(handle).collect();
         (!devices.is_empty()).then_some(Gpus { library, devices })
     }
 
@@ -98,50 +111,23 @@ impl Gpus {
     }
 }
 
-/// Calls a function whose only argument is where to write.
-fn fill<T: Default>(library: &Library, name: &CStr) -> Option<T> {
-    // SAFETY: callers name functions of nvml.h with this signature.
-    let call: Symbol<'_, unsafe extern "C" fn(*mut T) -> c_int> = unsafe { library.get(name) }.ok()?;
-    let mut value = T::default();
-    // SAFETY: the pointer is valid for the call and of the type that nvml.h names.
-    (unsafe { call(&raw mut value) } == 0).then_some(value)
-}
-
-fn handle(library: &Library, index: c_uint) -> Option<Device> {
-    // SAFETY: the signature is that of nvml.h.
-    let call: Symbol<'_, unsafe extern "C" fn(c_uint, *mut *mut c_void) -> c_int> =
-        unsafe { library.get(c"nvmlDeviceGetHandleByIndex_v2") }.ok()?;
-    let mut device = std::ptr::null_mut();
-    // SAFETY: the pointer is valid for the call.
-    (unsafe { call(index, &raw mut device) } == 0).then_some(Device(device))
-}
-
 fn name(library: &Library, device: Device) -> Option<String> {
-    // SAFETY: the signature is that of nvml.h.
-    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, *mut c_char, c_uint) -> c_int> =
-        unsafe { library.get(c"nvmlDeviceGetName") }.ok()?;
-    let mut name = [0u8; NAME_BYTES];
-    // SAFETY: the handle came from NVML, and the buffer is as long as it is said to be.
-    (unsafe { call(device.0, name.as_mut_ptr().cast(), NAME_BYTES as c_uint) } == 0).then_some(())?;
-    let end = name.iter().position(|byte| *byte == 0)?;
-    Some(String::from_utf8_lossy(&name[..end]).into_owned())
+    let mut name = [0_u8; NAME_BYTES];
+    let buffer = name.as_mut_ptr().cast();
+    call!(library, c"nvmlDeviceGetName", device.0 => *mut c_void, buffer => *mut c_char, NAME_BYTES as c_uint => c_uint)?;
+    Some(CStr::from_bytes_until_nul(&name).ok()?.to_string_lossy().into_owned())
 }
 
 /// Calls a function that writes one reading of a device.
 fn read<T: Default>(library: &Library, name: &CStr, device: Device) -> Option<T> {
-    // SAFETY: callers name functions of nvml.h with this signature.
-    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, *mut T) -> c_int> = unsafe { library.get(name) }.ok()?;
     let mut value = T::default();
-    // SAFETY: the handle came from NVML; the pointer is valid for the call and of the type that nvml.h names.
-    (unsafe { call(device.0, &raw mut value) } == 0).then_some(value)
+    call!(library, name, device.0 => *mut c_void, &raw mut value => *mut T)?;
+    Some(value)
 }
 
 /// Like [`read`], for functions that also take a sensor or a clock type.
 fn read_of(library: &Library, name: &CStr, device: Device, kind: c_int) -> Option<c_uint> {
-    // SAFETY: callers name functions of nvml.h with this signature.
-    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, c_int, *mut c_uint) -> c_int> =
-        unsafe { library.get(name) }.ok()?;
     let mut value = 0;
-    // SAFETY: as in `read`.
-    (unsafe { call(device.0, kind, &raw mut value) } == 0).then_some(value)
+    call!(library, name, device.0 => *mut c_void, kind => c_int, &raw mut value => *mut c_uint)?;
+    Some(value)
 }

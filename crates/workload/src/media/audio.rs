@@ -2,9 +2,14 @@
 
 use std::io::Cursor;
 
+use symphonia::core::codecs::audio::AudioDecoderOptions;
+use symphonia::core::errors::Error;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, TrackType};
+use symphonia::core::io::MediaSourceStream;
+use symphonia::core::meta::MetadataOptions;
 use tacho_text::guarded;
 
-use super::compressed;
 pub(crate) use super::pcm::Audio;
 use crate::limits::{MAX_CHANNELS, MAX_SAMPLES};
 
@@ -13,8 +18,7 @@ impl Audio {
     pub(crate) fn decode(file: &[u8]) -> Option<Audio> {
         match file.get(..4)? {
             b"RIFF" => decode_wav(file),
-            b"fLaC" => guarded(|| decode_flac(file)).flatten(),
-            _ => guarded(|| compressed::decode(file)).flatten(),
+            _ => guarded(|| decode_compressed(file)).flatten(),
         }
     }
 }
@@ -115,14 +119,45 @@ fn decode_wav(file: &[u8]) -> Option<Audio> {
     }
 }
 
-fn decode_flac(file: &[u8]) -> Option<Audio> {
-    let mut reader = claxon::FlacReader::new(Cursor::new(file)).ok()?;
-    let info = reader.streaminfo();
-    let scale = f64::from(1_u32 << (info.bits_per_sample - 1));
-    // A few bytes can expand to any number of equal samples.
-    let read = reader.samples().take(MAX_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
-    let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MAX_SAMPLES)?;
-    Some(Audio { samples, channels: info.channels as usize, rate: info.sample_rate })
+/// Decodes FLAC exactly, and Ogg Vorbis and MP3 by another decoder than libsndfile's, so that samples can differ in their
+/// last bits.
+fn decode_compressed(file: &[u8]) -> Option<Audio> {
+    // The library searches for a start anywhere in the file and prints its own warning if there is none.
+    if !matches!(
+        file,
+        [b'f', b'L', b'a', b'C', ..] | [b'O', b'g', b'g', b'S', ..] | [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..]
+    ) {
+        return None;
+    }
+    let source = MediaSourceStream::new(Box::new(Cursor::new(file.to_vec())), Default::default());
+    let probe = symphonia::default::get_probe();
+    let mut format = probe.probe(&Hint::new(), source, FormatOptions::default(), MetadataOptions::default()).ok()?;
+    let track = format.default_track(TrackType::Audio)?;
+    let (id, parameters) = (track.id, track.codec_params.as_ref()?.audio()?.clone());
+    let mut decoder =
+        symphonia::default::get_codecs().make_audio_decoder(&parameters, &AudioDecoderOptions::default()).ok()?;
+    let mut audio = Audio { samples: Vec::new(), channels: 0, rate: parameters.sample_rate? };
+    let mut block: Vec<f64> = Vec::new();
+    while let Some(packet) = format.next_packet().ok()? {
+        if packet.track_id != id {
+            continue;
+        }
+        match decoder.decode(&packet) {
+            Ok(decoded) => {
+                audio.channels = decoded.spec().channels().count();
+                decoded.copy_to_vec_interleaved(&mut block);
+                audio.samples.extend_from_slice(&block);
+                // A few bytes can expand to any number of equal samples.
+                if audio.samples.len() > MAX_SAMPLES {
+                    return None;
+                }
+            }
+            // An invalid frame is skipped, as players do.
+            Err(Error::DecodeError(_)) => {}
+            Err(_) => return None,
+        }
+    }
+    (audio.channels > 0).then_some(audio)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! EXIF orientation of images.
 
-use super::rgb::Rgb;
+use super::Rgb;
 
 /// The orientation in EXIF data: 1 to 8, 1 if there is none.
 pub(super) fn orientation(exif: &[u8]) -> u16 {

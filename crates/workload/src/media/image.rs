@@ -1,15 +1,13 @@
-//! Images: decodes PNG, JPEG, GIF, WebP and BMP files, composites transparent ones over white, and encodes JPEG or PNG.
+//! Images: decodes PNG, JPEG and WebP files, composites transparent ones over white, and encodes JPEG or PNG.
 
 use std::io::Cursor;
 
 use tacho_text::guarded;
 
-use super::bmp;
+use super::Rgb;
 use super::exif::turn;
-use super::jpeg;
-use super::jpeg_reader;
 use super::reference::data_url;
-pub(crate) use super::rgb::Rgb;
+use super::{jpeg, jpeg_reader};
 use crate::limits::{MAX_PIXELS, is_image};
 
 impl Rgb {
@@ -26,9 +24,7 @@ impl Rgb {
         match file {
             [0x89, b'P', b'N', b'G', ..] => guarded(|| decode_png(file)).flatten(),
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
-            [b'G', b'I', b'F', b'8', ..] => guarded(|| decode_gif(file)).flatten(),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => guarded(|| decode_webp(file)).flatten(),
-            [b'B', b'M', ..] => bmp::decode(file),
             _ => None,
         }
     }
@@ -79,31 +75,6 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     Some(Rgb { width: frame.width as usize, height: frame.height as usize, pixels })
 }
 
-/// The first frame of a GIF file, placed on its logical screen.
-fn decode_gif(file: &[u8]) -> Option<Rgb> {
-    let mut options = gif::DecodeOptions::new();
-    options.set_color_output(gif::ColorOutput::RGBA);
-    let mut reader = options.read_info(Cursor::new(file)).ok()?;
-    let (width, height) = (usize::from(reader.width()), usize::from(reader.height()));
-    let frame = reader.next_frame_info().ok()??;
-    let (left, top) = (usize::from(frame.left), usize::from(frame.top));
-    let (columns, lines) = (usize::from(frame.width), usize::from(frame.height));
-    if !is_image(width, height) || !is_image(columns, lines) {
-        return None;
-    }
-    let mut stored = vec![0; reader.buffer_size()];
-    reader.read_into_buffer(&mut stored).ok()?;
-    if (left, top, columns, lines) == (0, 0, width, height) {
-        return Some(Rgb { width, height, pixels: flattened(stored) });
-    }
-    let mut screen = vec![0; width * height * 4];
-    let shown = columns.min(width.saturating_sub(left)) * 4;
-    for (line, row) in stored.chunks_exact(columns * 4).enumerate().take(height.saturating_sub(top)) {
-        screen[((top + line) * width + left) * 4..][..shown].copy_from_slice(&row[..shown]);
-    }
-    Some(Rgb { width, height, pixels: flattened(screen) })
-}
-
 /// Decodes a WebP file, or the first frame of an animated one.
 fn decode_webp(file: &[u8]) -> Option<Rgb> {
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(file)).ok()?;
@@ -151,19 +122,22 @@ mod tests {
     }
 
     #[test]
-    fn a_gif_frame_is_placed_on_the_screen() {
-        let palette = [255, 0, 0, 0, 0, 255];
-        let gif = |left, top| {
-            let mut file = Vec::new();
-            let mut encoder = gif::Encoder::new(&mut file, 2, 2, &palette).unwrap();
-            let buffer = std::borrow::Cow::Borrowed(&[0, 1, 1, 0][..]);
-            encoder.write_frame(&gif::Frame { left, top, width: 2, height: 2, buffer, ..Default::default() }).unwrap();
-            drop(encoder);
-            Rgb::decode(&file).unwrap().pixels
-        };
-        assert_eq!(gif(0, 0), [255, 0, 0, 0, 0, 255, 0, 0, 255, 255, 0, 0]);
-        assert_eq!(gif(1, 1), [255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0], "the rest is cut off");
-        assert_eq!(gif(9, 9), [255; 12]);
+    fn a_jpeg_is_read_nearly_as_it_was_written_and_turned() {
+        let (width, height) = (37, 21);
+        let pixel = |at: usize| [(at % width * 5) as u8, (at / width * 9) as u8, 128];
+        let image = Rgb { width, height, pixels: (0..width * height).flat_map(pixel).collect() };
+        let mut file = jpeg::encode(&image);
+        let read = Rgb::decode(&file).unwrap();
+        assert_eq!((read.width, read.height), (width, height));
+        let far = read.pixels.iter().zip(&image.pixels).filter(|(ours, theirs)| ours.abs_diff(**theirs) > 24).count();
+        assert!(far < image.pixels.len() / 50, "{far} samples are far off");
+        let exif = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+        file.splice(2..2, exif.iter().copied());
+        assert_eq!(Rgb::decode_as_stored(&file), Some(read));
+        assert_eq!(Rgb::decode(&file).map(|turned| (turned.width, turned.height)), Some((height, width)));
+        for broken in [&b"\xff\xd8"[..], b"\xff\xd8\xff\xda\x00\x02"] {
+            assert_eq!(Rgb::decode(broken), None);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod bits;
 pub(super) mod tables;
 mod transform;
 
-use super::rgb::Rgb;
+use super::Rgb;
 use bits::BitWriter;
 use tables::{AC, CHROMA_QUANT, DC, LUMA_QUANT, ZIGZAG, quality_75};
 use transform::forward;
