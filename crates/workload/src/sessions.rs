@@ -47,7 +47,7 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
     let format = format.map_or_else(|| detect::detect(&source), Ok)?;
     let trace = format.read(&source, options)?;
     trace.check_sizes().map_err(|problem| source.graph(problem))?;
-    let circular = order::in_order(&trace).len() < trace.steps.len();
+    let circular = trace.in_order().len() < trace.steps.len();
     if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
 }
 

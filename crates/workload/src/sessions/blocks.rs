@@ -5,7 +5,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::error::TraceError;
 use super::model::{Blocks, Trace};
-use super::order::earliest;
 use super::row::Row;
 
 /// Block names are not adversarial, so one multiplication is enough as a hash; the default hasher would dominate the
@@ -89,7 +88,7 @@ pub(crate) enum Scope {
 /// Computes the hits of an unlimited cache, in time order.
 pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     let trees = trace.trees().0;
-    let times = earliest(trace);
+    let times = trace.earliest_ms();
     let mut order: Vec<usize> = (0..trace.steps.len()).collect();
     order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
     let mut known: HashSet<(usize, u64), Mixing> = HashSet::default();

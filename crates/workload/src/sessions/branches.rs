@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use super::error::TraceError;
 use super::limits::MAX_STEPS;
 use super::model::{History, Step, Take, Trace};
-use super::order::in_order;
 
 impl Trace {
     /// Continues a session after each choice of a request, in parallel branches: its successors are duplicated for each
@@ -19,7 +18,7 @@ impl Trace {
         let mut waiting = vec![Vec::new(); self.steps.len()];
         self.steps.iter().enumerate().for_each(|(place, step)| note(&mut waiting, place, step));
         // In reverse order, so that a branch includes the branches that start in it.
-        for place in in_order(self).into_iter().rev() {
+        for place in self.in_order().into_iter().rev() {
             let answers = self.steps[place].answers();
             let after = if answers > 1 { all_after(&waiting, place) } else { BTreeSet::new() };
             if !after.iter().any(|&step| self.follows(step, place)) {

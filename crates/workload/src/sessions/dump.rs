@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use tacho_core::json::{self, Dict, Value};
+use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
+use tacho_core::json::{self, Dict};
 use tacho_pyrand::Random;
-use tacho_text::unicode_text;
 
 use super::error::{Place, TraceError};
 use super::generate::Conversation;
@@ -114,15 +115,15 @@ pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceErro
 }
 
 fn part<'d>(row: &Row<'d>) -> Result<Part<'d>, TraceError> {
-    let id = row.need("id", row.text("id")?)?;
+    let id = row.need("id", Row::text)?;
     let pieces: Vec<&str> = id.split('_').collect();
     let [conversation, number] = pieces[..] else {
         return Err(row.wrong("id", format!("{id:?} must be a conversation and a part with one _ between")));
     };
     let mut messages = Vec::new();
-    for message in row.need("conversations", row.rows("conversations")?)? {
-        let from = message.need("from", message.text("from")?)?;
-        messages.push((from, message.need("value", message.text("value")?)?));
+    for message in row.need("conversations", Row::rows)? {
+        let from = message.need("from", Row::text)?;
+        messages.push((from, message.need("value", Row::text)?));
     }
     Ok(Part { conversation: conversation.to_owned(), number: number.to_owned(), messages })
 }
@@ -193,46 +194,14 @@ fn role(from: &str) -> Option<&'static str> {
     }
 }
 
-/// Serializes the list with this indent; non-ASCII characters are kept.
+/// Serializes the list with this indent; non-ASCII characters are kept, as with Python's `ensure_ascii=False`.
 pub fn conversations_text(conversations: &[Conversation], indent: usize) -> String {
-    let list: Vec<Value> = conversations.iter().map(Conversation::to_json).collect();
-    let mut out = String::new();
-    write_value(&mut out, &Value::List(list), indent, 0);
-    out
-}
-
-/// JSON as Python writes it with `ensure_ascii=False`.
-fn write_value(out: &mut String, value: &Value, indent: usize, depth: usize) {
-    let line = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.push_str(&" ".repeat(indent * depth));
-    };
-    match value {
-        Value::List(items) if !items.is_empty() => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                line(out, depth + 1);
-                write_value(out, item, indent, depth + 1);
-            }
-            line(out, depth);
-            out.push(']');
-        }
-        Value::Dict(dict) if !dict.is_empty() => {
-            out.push('{');
-            for (at, (key, item)) in dict.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                line(out, depth + 1);
-                out.push_str(&unicode_text(key));
-                out.push_str(": ");
-                write_value(out, item, indent, depth + 1);
-            }
-            line(out, depth);
-            out.push('}');
-        }
-        Value::Str(text) => out.push_str(&unicode_text(text)),
-        other => out.push_str(&json::dumps(other)),
-    }
+    let reread = |one: &Conversation| serde_json::from_str(&json::dumps(&one.to_json())).expect("JSON can be read");
+    let list: Vec<serde_json::Value> = conversations.iter().map(reread).collect();
+    let (mut out, indent) = (Vec::new(), " ".repeat(indent));
+    let formatter = PrettyFormatter::with_indent(indent.as_bytes());
+    list.serialize(&mut Serializer::with_formatter(&mut out, formatter)).expect("a list of bytes takes all");
+    String::from_utf8(out).expect("JSON is text")
 }
 
 #[cfg(test)]
@@ -305,6 +274,6 @@ mod tests {
         let one = Conversation { id: "x".into(), messages: vec!["\u{e9}\n".into(), "b".into()] };
         let text = conversations_text(std::slice::from_ref(&one), 2);
         assert!(text.starts_with("[\n  {\n    \"id\": \"x\"") && text.contains("\u{e9}\\n"), "{text}");
-        assert_eq!(json::parse(&text).unwrap(), Value::List(vec![one.to_json()]));
+        assert_eq!(json::parse(&text).unwrap(), json::Value::List(vec![one.to_json()]));
     }
 }

@@ -5,8 +5,8 @@ use super::kind::Format;
 use super::model::Trace;
 use super::options::Options;
 use super::readers::{
-    aiperf, azure, bailian, baseten, burstgpt, columns, conversations, dag, graph, mooncake, otel, payloads, sglang,
-    sharegpt, synthetic, tracelab, weka,
+    aiperf, bailian, baseten, columns, conversations, dag, graph, lengths, mooncake, otel, payloads, sglang, tracelab,
+    weka,
 };
 use super::source::Source;
 use super::stored;
@@ -36,16 +36,16 @@ static FORMATS: &[Entry] = &[
     Entry { format: Format::Weka, label: "weka", aliases: &["weka_trace", "cc_traces_weka"], options: &["infer_flat_agents"], read: weka::read },
     Entry { format: Format::Bailian, label: "bailian", aliases: &["bailian_trace", "qwen"],
         options: &["block_size", "timestamp_unit", "input_length_is", "edges"], read: bailian::read },
-    Entry { format: Format::Azure, label: "azure", aliases: &["azure_trace"], options: &[], read: azure::read },
-    Entry { format: Format::BurstGpt, label: "burstgpt", aliases: &["burst_gpt_trace", "burst_gpt"], options: &["timestamp_unit", "sessions"], read: burstgpt::read },
+    Entry { format: Format::Azure, label: "azure", aliases: &["azure_trace"], options: &[], read: lengths::azure },
+    Entry { format: Format::BurstGpt, label: "burstgpt", aliases: &["burst_gpt_trace", "burst_gpt"], options: &["timestamp_unit", "sessions"], read: lengths::burstgpt },
     Entry { format: Format::Columns, label: "guidellm columns", aliases: &["columns"], options: &[], read: columns::read },
     Entry { format: Format::Graph, label: "guidellm conversation_turns", aliases: &["conversation_turns"], options: &[], read: graph::read },
-    Entry { format: Format::TraceSynthetic, label: "guidellm trace_synthetic", aliases: &["trace_synthetic"], options: &[], read: synthetic::read },
+    Entry { format: Format::TraceSynthetic, label: "guidellm trace_synthetic", aliases: &["trace_synthetic"], options: &[], read: lengths::trace_synthetic },
     Entry { format: Format::Otel, label: "otel", aliases: &["otel_trace_replay", "opentelemetry"], options: &["edges"], read: otel::read },
     Entry { format: Format::SglangAgentic, label: "sglang agentic-trace", aliases: &["agentic_trace"], options: &["output_tokens"], read: sglang::agentic },
     Entry { format: Format::SglangOpenai, label: "sglang openai", aliases: &["openai"], options: &["output_tokens"], read: sglang::openai },
-    Entry { format: Format::ShareGpt, label: "sharegpt", aliases: &[], options: &["history"], read: sharegpt::read },
-    Entry { format: Format::Conversations, label: "vllm conversations", aliases: &["conversations"], options: &["history"], read: conversations::read },
+    Entry { format: Format::ShareGpt, label: "sharegpt", aliases: &[], options: &["history"], read: conversations::sharegpt },
+    Entry { format: Format::Conversations, label: "vllm conversations", aliases: &["conversations"], options: &["history"], read: conversations::vllm },
     Entry { format: Format::Model, label: "tacho model", aliases: &["model"], options: &[], read: stored::read },
 ];
 
@@ -76,7 +76,15 @@ impl Format {
     pub(crate) fn read(self, source: &Source, options: &Options) -> Result<Trace, TraceError> {
         let entry = self.entry();
         options.only(entry.options)?;
-        (entry.read)(source, options)
+        let mut trace = (entry.read)(source, options)?;
+        if trace.steps.is_empty() && trace.pools.is_empty() {
+            return Err(source.empty());
+        }
+        // A stored model names the format that it was read from.
+        if self != Format::Model {
+            trace.format = self;
+        }
+        Ok(trace)
     }
 
     fn entry(self) -> &'static Entry {

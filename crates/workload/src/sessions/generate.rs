@@ -5,7 +5,7 @@ mod distribution;
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Value;
 use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
@@ -13,6 +13,7 @@ pub use config::GeneratorConfig;
 pub use distribution::Distribution;
 
 use super::error::{Place, TraceError};
+use crate::sampling::chat::{message, object};
 use crate::sources::read_text;
 
 const QUESTION: &str = "Please rewrite the following text and add more content: ";
@@ -28,16 +29,9 @@ pub struct Conversation {
 impl Conversation {
     /// Converts to the format of conversation files.
     pub fn to_json(&self) -> Value {
-        let message = |(at, content): (usize, &String)| {
-            let mut dict = Dict::new();
-            dict.set("role", if at % 2 == 0 { "user" } else { "assistant" });
-            dict.set("content", content.as_str());
-            Value::Dict(dict)
-        };
-        let mut dict = Dict::new();
-        dict.set("id", self.id.as_str());
-        dict.set("messages", self.messages.iter().enumerate().map(message).collect::<Vec<Value>>());
-        dict.into()
+        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let messages = self.messages.iter().enumerate().map(|(at, content)| message(role(at), content.as_str()));
+        object([("id", self.id.as_str().into()), ("messages", Value::List(messages.collect()))])
     }
 }
 

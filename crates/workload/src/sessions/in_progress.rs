@@ -6,7 +6,6 @@ use tacho_text::Tokenizer;
 
 use super::error::TraceError;
 use super::model::{Prompt, Step, Trace, clean};
-use super::order::{earliest, in_order};
 use super::synthetic::text_of_len;
 use crate::datasets::timed_trace::Blocks;
 
@@ -37,7 +36,7 @@ impl Trace {
     ) -> Result<(), TraceError> {
         let (trees, tree_count) = self.trees();
         let mut order: Vec<Vec<usize>> = vec![Vec::new(); tree_count];
-        for place in in_order(self) {
+        for place in self.in_order() {
             order[trees[place]].push(place);
         }
         let mut random = Random::new(u64::from(seed.wrapping_add(SEED)));
@@ -48,7 +47,7 @@ impl Trace {
         let mut keeps = vec![false; self.steps.len()];
         self.before()?.into_iter().flatten().for_each(|(place, _)| keeps[place] = true);
         let mut answers = Answers { tokenizer, seed, output_len, blocks: None };
-        let times = earliest(self);
+        let times = self.earliest_ms();
         for first in requests {
             let tree = trees[first];
             if drawn.len() == count {
@@ -215,7 +214,7 @@ mod tests {
         let mut all: Vec<String> = trace.steps.iter().map(Step::id).collect();
         all.sort();
         assert_eq!(names, all, "no session is lost or repeated");
-        assert_eq!(super::super::order::in_order(&started).len(), 80);
+        assert_eq!(started.in_order().len(), 80);
         let again = self::started(&trace, 6, 1);
         assert!(again == started && self::started(&trace, 6, 2) != started, "the seed decides");
         assert_eq!(first_turns(&self::started(&trace, 50, 1), 20).len(), 20, "at most all of them");

@@ -5,8 +5,10 @@ use std::io;
 
 use tacho_core::json::{Dict, Value, dumps_indented};
 
+use super::error::TraceError;
 use super::kind::Format;
 use super::notes::{RareNotes, number, set};
+use crate::sampling::chat::object;
 
 /// The content of a session file.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +130,12 @@ pub struct Blocks {
     pub cached_ideal: u64,
 }
 
+impl Prompt {
+    pub(crate) fn text(text: impl Into<Value>) -> Self {
+        Prompt::Given([("text".to_owned(), text.into())].into_iter().collect())
+    }
+}
+
 impl Step {
     /// A step without parents, times or content.
     pub(crate) fn new(session: impl Into<String>, turn: usize) -> Self {
@@ -176,6 +184,31 @@ impl Trace {
         self.steps.len() - 1
     }
 
+    /// Appends the turns of a session, each after the one before it and with this history. `fill` completes a step and
+    /// returns the pause before it, in milliseconds. Returns the index of the first step.
+    pub(crate) fn chain<T>(
+        &mut self,
+        session: &str,
+        history: &History,
+        turns: impl IntoIterator<Item = T>,
+        mut fill: impl FnMut(&mut Step, T) -> Result<f64, TraceError>,
+    ) -> Result<usize, TraceError> {
+        let first = self.steps.len();
+        for (turn, own) in turns.into_iter().enumerate() {
+            let mut step = Step::new(session, turn);
+            if turn > 0 {
+                step.history = history.clone();
+            }
+            let pause_ms = fill(&mut step, own)?;
+            match turn {
+                0 => step.start_delay_ms = Some(pause_ms).filter(|ms| *ms > 0.0),
+                _ => step.parents = vec![Edge { parent: self.steps.len() - 1, after_ms: pause_ms }],
+            }
+            self.push(step);
+        }
+        Ok(first)
+    }
+
     /// Shifts times so that the earliest is zero.
     pub(crate) fn start_at_the_earliest(&mut self) {
         let earliest = self.steps.iter().filter_map(|step| step.at_ms).fold(f64::INFINITY, f64::min);
@@ -207,10 +240,7 @@ impl Trace {
     }
 
     pub fn to_json(&self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("file", self.file.as_str());
-        dict.set("format", self.format.label());
-        dict.set("options", self.options.clone());
+        let mut dict = self.head();
         if self.format == Format::RandomPool {
             self.pools_to_json(&mut dict);
         } else {
@@ -224,11 +254,7 @@ impl Trace {
         if self.format == Format::RandomPool || self.steps.is_empty() {
             return writeln!(out, "{}", dumps_indented(&self.to_json(), 1));
         }
-        let mut head = Dict::new();
-        head.set("file", self.file.as_str());
-        head.set("format", self.format.label());
-        head.set("options", self.options.clone());
-        let head = dumps_indented(&head.into(), 1);
+        let head = dumps_indented(&self.head().into(), 1);
         write!(out, "{},\n \"requests\": [", head.trim_end_matches("\n}"))?;
         for (at, step) in self.steps.iter().enumerate() {
             // Line ends in strings are escaped, so these belong to the layout.
@@ -236,6 +262,14 @@ impl Trace {
             write!(out, "{}\n  {text}", if at > 0 { "," } else { "" })?;
         }
         writeln!(out, "\n ]\n}}")
+    }
+
+    fn head(&self) -> Dict {
+        let mut head = Dict::new();
+        head.set("file", self.file.as_str());
+        head.set("format", self.format.label());
+        head.set("options", self.options.clone());
+        head
     }
 
     fn pools_to_json(&self, dict: &mut Dict) {
@@ -291,27 +325,24 @@ impl Trace {
     }
 
     fn edge_to_json(&self, edge: &Edge) -> Value {
-        let mut dict = Dict::new();
-        dict.set("id", self.steps[edge.parent].id());
-        dict.set("after_ms", number(edge.after_ms));
-        dict.into()
+        object([("id", self.steps[edge.parent].id().into()), ("after_ms", number(edge.after_ms))])
     }
 
     fn history_to_json(&self, history: &History) -> Value {
         let edge = |(parent, take): &(usize, Take)| {
-            let mut dict = Dict::new();
-            dict.set("from", self.steps[*parent].id());
-            dict.set("take", take.name());
-            Value::from(dict)
+            object([("from", self.steps[*parent].id().into()), ("take", take.name().into())])
         };
         match history {
-            History::None => "none".into(),
-            History::Live => "live".into(),
-            History::Recorded => "recorded".into(),
-            History::Fork => "fork".into(),
             History::Edges(edges) => Value::List(edges.iter().map(edge).collect()),
+            named => History::NAMES.iter().find(|(_, known)| known == named).map_or("", |(name, _)| name).into(),
         }
     }
+}
+
+impl History {
+    /// The variants without a list, with their names.
+    pub(crate) const NAMES: [(&'static str, History); 4] =
+        [("none", History::None), ("live", History::Live), ("recorded", History::Recorded), ("fork", History::Fork)];
 }
 
 impl Take {

@@ -3,19 +3,29 @@
 mod history;
 mod maker;
 mod media;
-mod messages;
-mod spec;
 
-use tacho_core::json::Dict;
-use tacho_core::{Reply, Request};
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Content, Reply, Request};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
 use super::limits::{MAX_HISTORY, MAX_TOTAL_HISTORY};
 use super::model::{History, Step, Take, Trace};
-use super::order::in_order;
+use crate::sampling::chat::message;
 use maker::Maker;
-pub use spec::ReplaySpec;
+
+/// Settings of a replay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReplaySpec {
+    /// Whether requests are chats; otherwise prompts are token IDs or texts.
+    pub chat: bool,
+    /// Whether the server stores the history and requests only name the response that they follow.
+    pub server_history: bool,
+    /// Output tokens if the file has none.
+    pub output_len: u64,
+    /// Seed of the blocks' tokens.
+    pub seed: u32,
+}
 
 /// The requests of a trace.
 #[derive(Debug, Clone)]
@@ -80,7 +90,7 @@ impl Trace {
     pub(super) fn before(&self) -> Result<Vec<Vec<HistoryEntry>>, TraceError> {
         let mut before: Vec<Vec<HistoryEntry>> = vec![Vec::new(); self.steps.len()];
         let mut in_all = 0;
-        for place in in_order(self) {
+        for place in self.in_order() {
             let step = &self.steps[place];
             let full = |parent: usize| {
                 let mut line = before[parent].clone();
@@ -158,4 +168,16 @@ impl Replay {
     pub fn pieces(&self, index: usize) -> &[(u64, u64)] {
         &self.pieces[index]
     }
+}
+
+/// The messages of a request, or its text as a user message.
+fn own_messages(request: &Request) -> Vec<Value> {
+    match &request.chat_messages {
+        Some(Value::List(messages)) => messages.clone(),
+        _ => vec![message("user", content_text(request))],
+    }
+}
+
+fn content_text(request: &Request) -> &str {
+    if let Content::Text(text) = &request.content { text } else { "" }
 }

@@ -50,11 +50,11 @@ impl<'d> Row<'d> {
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'d str>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Str(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(name, "must be a text")),
-        }
+        self.read(name, "a text", Value::as_str)
+    }
+
+    pub(crate) fn string(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.text(name)?.map(str::to_owned))
     }
 
     /// A name: a string, or an integer converted to one.
@@ -67,19 +67,11 @@ impl<'d> Row<'d> {
     }
 
     pub(crate) fn list(&self, name: &str) -> Result<Option<&'d [Value]>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::List(items)) => Ok(Some(items)),
-            Some(_) => Err(self.wrong(name, "must be a list")),
-        }
+        self.read(name, "a list", Value::as_list)
     }
 
     pub(crate) fn object(&self, name: &str) -> Result<Option<&'d Dict>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Dict(dict)) => Ok(Some(dict)),
-            Some(_) => Err(self.wrong(name, "must be an object")),
-        }
+        self.read(name, "an object", Value::as_dict)
     }
 
     /// Integers of 64 bits, such as hashes.
@@ -95,9 +87,17 @@ impl<'d> Row<'d> {
         let row = |(index, item): (usize, &'d Value)| {
             let inner = format!("{name}[{index}]");
             let dict = item.as_dict().ok_or_else(|| self.wrong(&inner, "must be an object"))?;
-            Ok(Row { way: format!("{}{inner}.", self.way), dict, ..self.clone() })
+            Ok(self.inner(&inner, dict))
         };
         items.iter().enumerate().map(row).collect::<Result<Vec<_>>>().map(Some)
+    }
+
+    /// A nested object, whose fields are named after this row's.
+    pub(crate) fn inner<'i>(&self, name: &str, dict: &'i Dict) -> Row<'i>
+    where
+        'd: 'i,
+    {
+        Row { way: format!("{}{name}.", self.way), dict, ..self.clone() }
     }
 
     /// Chat messages: a non-empty list of objects with a role.
@@ -114,17 +114,17 @@ impl<'d> Row<'d> {
         self.list(name)
     }
 
-    /// Refuses fields that are not in `known`.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
-        match self.dict.iter().find(|(key, _)| !known.contains(key)) {
+    /// Refuses fields that are not in `known`, a list separated by spaces.
+    pub(crate) fn only(&self, known: &str) -> Result<()> {
+        match self.dict.iter().find(|(key, _)| known.split(' ').all(|known| known != *key)) {
             None => Ok(()),
-            Some((key, _)) => Err(self.wrong(key, format!("unknown key; there are {}", known.join(", ")))),
+            Some((key, _)) => Err(self.wrong(key, format!("unknown key; there are {}", known.replace(' ', ", ")))),
         }
     }
 
-    /// The value, or an error if it is missing.
-    pub(crate) fn need<T>(&self, name: &str, value: Option<T>) -> Result<T> {
-        value.ok_or_else(|| self.missing(name))
+    /// A field that must have a value, such as `row.need("id", Row::text)`.
+    pub(crate) fn need<T>(&self, name: &str, read: impl Fn(&Self, &str) -> Result<Option<T>>) -> Result<T> {
+        read(self, name)?.ok_or_else(|| self.missing(name))
     }
 
     pub(crate) fn missing(&self, name: &str) -> TraceError {
@@ -140,14 +140,9 @@ impl<'d> Row<'d> {
         Place { path: self.path.to_path_buf(), line: self.line }
     }
 
-    fn read<T>(&self, name: &str, expected: &str, value: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(found) => match value(found) {
-                Some(read) => Ok(Some(read)),
-                None => Err(self.wrong(name, format!("must be {expected}"))),
-            },
-        }
+    fn read<T>(&self, name: &str, expected: &str, value: impl Fn(&'d Value) -> Option<T>) -> Result<Option<T>> {
+        let wrong = || self.wrong(name, format!("must be {expected}"));
+        self.get(name).map(|found| value(found).ok_or_else(wrong)).transpose()
     }
 }
 

@@ -6,7 +6,6 @@ use tacho_pyrand::Random;
 use super::error::TraceError;
 use super::limits::check_steps;
 use super::model::{Edge, History, Step, Trace, Turn, clean};
-use super::order::{earliest, in_order};
 
 /// Changes to a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,7 +85,7 @@ impl Trace {
     /// Drops sessions: those outside the window, and all but a sample.
     fn choose(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         let (trees, count) = self.trees();
-        let times = earliest(self);
+        let times = self.earliest_ms();
         let mut begins = vec![f64::INFINITY; count];
         for (place, tree) in trees.iter().enumerate() {
             begins[*tree] = begins[*tree].min(times[place]);
@@ -138,7 +137,7 @@ impl Trace {
             return Err(TraceError::Setting { flag: "--sessions-max-turns", problem: "0 leaves nothing".into() });
         }
         let mut kept = vec![true; self.steps.len()];
-        for place in in_order(self) {
+        for place in self.in_order() {
             let step = &self.steps[place];
             let early = !matches!(step.turn, Turn::Number(turn) if turn >= turns);
             kept[place] = early && step.parents.iter().all(|edge| kept[edge.parent]);
@@ -186,7 +185,7 @@ impl Trace {
         }
         check_steps("--num-sessions", self.steps.len(), count.div_ceil(there))?;
         let steps = self.steps.clone();
-        let span = earliest(self).into_iter().fold(0.0, f64::max);
+        let span = self.earliest_ms().into_iter().fold(0.0, f64::max);
         for copy in 1..count.div_ceil(there) {
             let wanted = |place: &usize| copy * there + trees[*place] < count;
             let mut places = vec![usize::MAX; steps.len()];
@@ -221,7 +220,7 @@ impl Trace {
             step.parents.iter_mut().for_each(|edge| edge.after_ms = edge.after_ms.min(cap));
             step.start_delay_ms = step.start_delay_ms.map(|ms| ms.min(cap));
         }
-        let times = earliest(self);
+        let times = self.earliest_ms();
         let mut order: Vec<usize> = (0..self.steps.len()).collect();
         order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
         let (mut last, mut saved) = (0.0, 0.0);

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::{self, Dict, Value};
 
 use super::error::{Place, TraceError};
+use super::kind::Format;
+use super::model::Trace;
 use super::row::Row;
 use crate::sources::cell::Cell;
 use crate::sources::csv::Table;
@@ -60,6 +62,11 @@ impl Source {
     /// The last part of the path.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// A trace without steps.
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::new(self.name(), Format::Model)
     }
 
     pub(crate) fn empty(&self) -> TraceError {

@@ -15,14 +15,14 @@ use super::source::Source;
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     let [file] = &rows[..] else { return Err(source.graph("must be one object with requests")) };
-    let format = file.need("format", file.text("format")?)?;
+    let format = file.need("format", Row::text)?;
     let name = file.text("file")?.map_or_else(|| source.name(), str::to_owned);
     let mut trace = Trace::new(name, Format::named(format).unwrap_or(Format::Model));
     trace.options = file.object("options")?.cloned().unwrap_or_default();
-    let rows = file.need("requests", file.rows("requests")?)?;
+    let rows = file.need("requests", Row::rows)?;
     let mut places = HashMap::new();
     for (place, row) in rows.iter().enumerate() {
-        let id = row.need("id", row.text("id")?)?;
+        let id = row.need("id", Row::text)?;
         if places.insert(id, place).is_some() {
             return Err(row.wrong("id", format!("{id:?} is there twice")));
         }
@@ -30,20 +30,20 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     for row in &rows {
         trace.push(step(row, &places)?);
     }
-    if trace.steps.is_empty() { Err(source.empty()) } else { Ok(trace) }
+    Ok(trace)
 }
 
 fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError> {
     let place = |row: &Row<'_>, field: &str, id: &str| {
         places.get(id).copied().ok_or_else(|| row.wrong(field, format!("no request is called {id:?}")))
     };
-    let mut step = Step::new(row.need("session", row.name("session")?)?, 0);
-    step.turn = match row.need("turn", row.get("turn"))? {
-        Value::Str(name) => Turn::Name(name.clone()),
-        _ => Turn::Number(row.need("turn", row.count("turn")?)? as usize),
+    let mut step = Step::new(row.need("session", Row::name)?, 0);
+    step.turn = match row.get("turn") {
+        Some(Value::Str(name)) => Turn::Name(name.clone()),
+        _ => Turn::Number(row.need("turn", Row::count)? as usize),
     };
     for edge in row.rows("parents")?.unwrap_or_default() {
-        let parent = place(&edge, "id", edge.need("id", edge.text("id")?)?)?;
+        let parent = place(&edge, "id", edge.need("id", Row::text)?)?;
         step.parents.push(Edge { parent, after_ms: edge.span("after_ms")?.unwrap_or(0.0) });
     }
     step.at_ms = row.span("at_ms")?;
@@ -58,7 +58,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
         Some(_) => {
             let mut takes = Vec::new();
             for edge in row.rows("history")?.unwrap_or_default() {
-                takes.push((place(&edge, "from", edge.need("from", edge.text("from")?)?)?, take(&edge)?));
+                takes.push((place(&edge, "from", edge.need("from", Row::text)?)?, take(&edge)?));
             }
             History::Edges(takes)
         }
@@ -69,9 +69,9 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
         _ if row.get("request") == Some(&Value::Bool(false)) => Prompt::Nothing,
         None => Prompt::Synthetic,
         Some(Value::Str(word)) if word == "synthetic" => Prompt::Synthetic,
-        Some(_) => Prompt::Given(row.need("content", row.object("content")?)?.clone()),
+        Some(_) => Prompt::Given(row.need("content", Row::object)?.clone()),
     };
-    step.answered = row.text("answered")?.map(str::to_owned);
+    step.answered = row.string("answered")?;
     step.input_tokens = row.count("input_tokens")?;
     step.output_tokens = row.count("output_tokens")?;
     step.blocks = blocks(row)?;
@@ -80,17 +80,12 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
 }
 
 fn named_history(row: &Row<'_>, word: &str) -> Result<History, TraceError> {
-    match word {
-        "none" => Ok(History::None),
-        "live" => Ok(History::Live),
-        "recorded" => Ok(History::Recorded),
-        "fork" => Ok(History::Fork),
-        other => Err(row.wrong("history", format!("must be none, live, recorded, fork or a list, not {other:?}"))),
-    }
+    let found = History::NAMES.into_iter().find(|(name, _)| *name == word).map(|(_, history)| history);
+    found.ok_or_else(|| row.wrong("history", format!("must be none, live, recorded, fork or a list, not {word:?}")))
 }
 
 fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
-    let name = edge.need("take", edge.text("take")?)?;
+    let name = edge.need("take", Row::text)?;
     let found = Take::NAMES.iter().find(|(known, _)| *known == name).map(|(_, take)| *take);
     found.ok_or_else(|| edge.wrong("take", format!("must be full, last or new, not {name:?}")))
 }
@@ -108,13 +103,12 @@ fn blocks(row: &Row<'_>) -> Result<Option<Blocks>, TraceError> {
 }
 
 fn notes(row: &Row<'_>) -> Result<Notes, TraceError> {
-    let text = |name: &str| Ok::<_, TraceError>(row.text(name)?.map(str::to_owned));
     Ok(Notes {
-        model: text("model")?,
+        model: row.string("model")?,
         extra: row.object("extra")?.cloned(),
-        agent: text("agent")?,
-        kind: text("kind")?,
-        span_id: text("span_id")?,
+        agent: row.string("agent")?,
+        kind: row.string("kind")?,
+        span_id: row.string("span_id")?,
         recorded_start_ms: row.number("recorded_start_ms")?,
         recorded_ms: row.number("recorded_ms")?,
         failed: row.get("failed_in_trace").is_some_and(Value::truthy),

@@ -1,12 +1,11 @@
 //! Synthetic conversations: numbers of turns and tokens, and how much of them is shared.
 
-use tacho_core::json::Dict;
 use tacho_pyrand::{Globals, RandomState};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
 use super::kind::Format;
-use super::model::{Edge, History, Prompt, Step, Trace};
+use super::model::{History, Prompt, Trace};
 use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 
 /// Maximum attempts to find a text with the desired number of tokens.
@@ -54,7 +53,7 @@ impl Trace {
             if fitting < turns as usize && fitting < 2 {
                 continue;
             }
-            maker.conversation(&mut trace, conversation, fitting, offset);
+            maker.conversation(&mut trace, conversation, fitting, offset)?;
         }
         let left = trace.trees().1;
         if left < spec.conversations {
@@ -76,18 +75,12 @@ impl Trace {
         let talks = talks(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
         let mut trace = Trace::new("generated-shared-prefix".to_owned(), Format::Model);
         for (index, talk) in talks.into_iter().enumerate() {
-            for (turn, question) in talk.questions.into_iter().enumerate() {
-                let mut step = Step::new(format!("{}{index}", spec.request_id_prefix), turn);
-                if turn > 0 {
-                    step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: 0.0 }];
-                    step.history = History::Live;
-                }
-                let mut content = Dict::new();
-                content.set("text", question);
-                step.prompt = Prompt::Given(content);
+            let session = format!("{}{index}", spec.request_id_prefix);
+            trace.chain(&session, &History::Live, talk.questions, |step, question| {
+                step.prompt = Prompt::text(question);
                 step.output_tokens = u64::try_from(talk.output_len).ok();
-                trace.push(step);
-            }
+                Ok(0.0)
+            })?;
         }
         Ok(trace)
     }
@@ -129,22 +122,22 @@ impl<'t> Maker<'t> {
         turns
     }
 
-    fn conversation(&self, trace: &mut Trace, conversation: usize, turns: usize, offset: usize) {
+    fn conversation(
+        &self,
+        trace: &mut Trace,
+        conversation: usize,
+        turns: usize,
+        offset: usize,
+    ) -> Result<usize, TraceError> {
         let spec = self.spec;
-        for turn in 0..turns {
-            let mut step = Step::new(format!("conv-{conversation}"), turn);
-            if turn > 0 {
-                step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: spec.delay_ms }];
-                step.history = if self.stands_alone() { History::None } else { History::Live };
-            }
+        let history = if self.stands_alone() { History::None } else { History::Live };
+        trace.chain(&format!("conv-{conversation}"), &history, 0..turns, |step, turn| {
             let len = if turn == 0 { spec.input_len } else { spec.later_len };
             let start = offset + conversation * spec.turns.1 + turn;
-            let mut content = Dict::new();
-            content.set("text", self.question(conversation, turn, len, start));
-            step.prompt = Prompt::Given(content);
+            step.prompt = Prompt::text(self.question(conversation, turn, len, start));
             step.output_tokens = Some(spec.output_len);
-            trace.push(step);
-        }
+            Ok(if turn == 0 { 0.0 } else { spec.delay_ms })
+        })
     }
 
     /// A question: the part common to all, the part common to its conversation, and its own part.
@@ -191,6 +184,7 @@ pub(super) fn text_of_len(tokenizer: &Tokenizer, len: u64, mut ids: impl FnMut(u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::model::Step;
 
     fn spec() -> SyntheticSpec {
         SyntheticSpec {

@@ -7,6 +7,8 @@ use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 use super::error::TraceError;
 use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
+use super::notes::set;
+use crate::sampling::chat::{message, object};
 
 impl Trace {
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
@@ -105,7 +107,7 @@ impl Trace {
                     return Err(self.cannot(Format::MultiTurn, place, "needs texts, and this has lengths only"));
                 };
                 if let (Some(system), 0) = (content.get("system"), turns.len()) {
-                    turns.push(pairs([("role", "system".into()), ("text", system.clone())]));
+                    turns.push(object([("role", "system".into()), ("text", system.clone())]));
                 }
                 let mut turn: Dict = Dict::new();
                 for (key, value) in content.iter().filter(|(key, _)| !matches!(*key, "system" | "recorded_answer")) {
@@ -123,7 +125,7 @@ impl Trace {
                 set(&mut turn, "extra", step.notes.extra.clone());
                 turns.push(turn.into());
             }
-            let row = pairs([("session_id", session.into()), ("turns", turns.into())]);
+            let row = object([("session_id", session.into()), ("turns", turns.into())]);
             text += &(dumps(&row) + "\n");
         }
         Ok(text)
@@ -140,10 +142,10 @@ impl Trace {
                 let (Some(text), Some(answer)) = (content.get("text"), content.get("recorded_answer")) else {
                     return Err(self.cannot(Format::Conversations, place, "needs a text and a recorded answer"));
                 };
-                messages.push(pairs([("role", "user".into()), ("content", text.clone())]));
-                messages.push(pairs([("role", "assistant".into()), ("content", answer.clone())]));
+                messages.push(message("user", text.clone()));
+                messages.push(message("assistant", answer.clone()));
             }
-            list.push(pairs([("id", session.into()), ("messages", messages.into())]));
+            list.push(object([("id", session.into()), ("messages", messages.into())]));
         }
         Ok(dumps_indented(&list.into(), 4))
     }
@@ -198,14 +200,4 @@ impl BlockNames {
 
 fn refused(format: Format, problem: &str) -> TraceError {
     TraceError::Setting { flag: "--to", problem: format!("{} {problem}", format.label()) }
-}
-
-fn pairs<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    Value::Dict(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-}
-
-fn set<T: Into<Value>>(dict: &mut Dict, key: &str, value: Option<T>) {
-    if let Some(value) = value {
-        dict.set(key, value);
-    }
 }

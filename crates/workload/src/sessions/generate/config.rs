@@ -29,12 +29,12 @@ pub struct GeneratorConfig {
 impl GeneratorConfig {
     pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
         let row = Row { path, line: None, way: String::new(), dict };
-        let kind = row.need("filetype", row.text("filetype")?)?;
+        let kind = row.need("filetype", Row::text)?;
         if kind != "generate_conversations" {
             return Err(row.wrong("filetype", format!("must be \"generate_conversations\", not {kind:?}")));
         }
-        let count = row.need("num_conversations", row.positive("num_conversations")?)?;
-        let files = row.need("text_files", row.list("text_files")?)?;
+        let count = row.need("num_conversations", Row::positive)?;
+        let files = row.need("text_files", Row::list)?;
         let text_files: Option<Vec<String>> = files.iter().map(|file| file.as_str().map(str::to_owned)).collect();
         let text_files = text_files.filter(|files| !files.is_empty());
         let print_stats = match row.get("print_stats") {
@@ -61,8 +61,7 @@ impl GeneratorConfig {
 }
 
 fn section<'d>(row: &Row<'d>, name: &str) -> Result<Row<'d>, TraceError> {
-    let dict = row.need(name, row.object(name)?)?;
-    Ok(Row { way: format!("{}{name}.", row.way), dict, ..row.clone() })
+    Ok(row.inner(name, row.need(name, Row::object)?))
 }
 
 fn part(row: &Row<'_>, name: &str) -> Result<Distribution, TraceError> {

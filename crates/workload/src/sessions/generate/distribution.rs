@@ -80,10 +80,10 @@ impl Distribution {
 
     /// Parses the object of a configuration.
     pub(crate) fn read(row: &Row<'_>) -> Result<Self, TraceError> {
-        let real = |name: &str| row.need(name, row.number(name)?);
+        let real = |name: &str| row.need(name, Row::number);
         let cap = || Ok::<_, TraceError>(row.number("max")?.filter(|cap| *cap != 0.0));
         let shown = |name: &str| row.get(name).cloned().unwrap_or(Value::Null);
-        match row.need("distribution", row.text("distribution")?)? {
+        match row.need("distribution", Row::text)? {
             "constant" => Ok(Distribution::Constant(number(row, "value")?)),
             "uniform" => {
                 let (low, high) = (number(row, "min")?, number(row, "max")?);
@@ -159,13 +159,10 @@ impl fmt::Display for Number {
 
 /// A number in the file; a string of digits counts too, as in upstream.
 fn number(row: &Row<'_>, name: &str) -> Result<Number, TraceError> {
-    match row.need(name, row.get(name))? {
+    match row.get(name).ok_or_else(|| row.missing(name))? {
         Value::Int(value) => Ok(Number::Whole(*value)),
         Value::Float(value) if value.is_finite() => Ok(Number::Real(*value)),
-        Value::Str(text) => match text.trim().parse() {
-            Ok(value) => Ok(Number::Whole(value)),
-            Err(_) => Err(row.wrong(name, "must be a number")),
-        },
+        Value::Str(text) => text.trim().parse().map(Number::Whole).map_err(|_| row.wrong(name, "must be a number")),
         _ => Err(row.wrong(name, "must be a number")),
     }
 }

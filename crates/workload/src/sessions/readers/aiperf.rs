@@ -1,69 +1,55 @@
 //! AIPerf's own text formats: one request per row, one conversation per row, and pools to draw from.
 
-use tacho_core::json::{Dict, Value};
-
-use super::{after, by_session, copied, start_delay};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{History, Pool, Prompt, Step, Trace, clean};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 const CONTENT: [(&str, &str); 4] = [("text", "texts"), ("image", "images"), ("audio", "audios"), ("video", "videos")];
 const FIELDS: [&str; 9] = ["text", "texts", "image", "images", "image_uuids", "audio", "audios", "video", "videos"];
 
 /// One request per row. Rows of a session follow each other and share no history.
-pub(crate) fn single_turn(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn single_turn(source: &Source, _: &Options) -> Result<Trace> {
     let rows = source.rows()?;
     rows.iter().try_for_each(check)?;
-    let mut trace = Trace::new(source.name(), Format::SingleTurn);
+    let mut trace = source.trace();
     for (session, rows) in by_session(&rows)? {
-        let mut last = None;
-        for (turn, row) in rows.into_iter().enumerate() {
-            last = Some(trace.push(step(&session, turn, row, last)?));
-        }
+        trace.chain(&session, &History::None, rows, fill)?;
     }
     trace.start_at_the_earliest();
     Ok(trace)
 }
 
 /// One conversation per row; rows of the same name continue it.
-pub(crate) fn multi_turn(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn multi_turn(source: &Source, _: &Options) -> Result<Trace> {
     let rows = source.rows()?;
     for row in &rows {
-        let turns = row.need("turns", row.rows("turns")?)?;
+        let turns = row.need("turns", Row::rows)?;
         if turns.is_empty() {
             return Err(row.wrong("turns", "has no turn"));
         }
         turns.iter().try_for_each(check)?;
     }
-    let mut trace = Trace::new(source.name(), Format::MultiTurn);
+    let mut trace = source.trace();
     for (session, rows) in by_session(&rows)? {
         let mut turns = Vec::new();
         for row in rows {
             turns.extend(row.rows("turns")?.unwrap_or_default());
         }
         let system = system_prompt(&turns)?;
-        let mut last = None;
-        for (turn, row) in turns.iter().skip(usize::from(system.is_some())).enumerate() {
-            let mut step = step(&session, turn, row, last)?;
+        let rows = turns.iter().skip(usize::from(system.is_some()));
+        trace.chain(&session, &History::Live, rows, |step, row| {
+            let pause_ms = fill(step, row)?;
             if let (Some(system), Prompt::Given(content)) = (system, &mut step.prompt) {
                 content.set("system", system);
             }
-            if turn > 0 {
-                step.history = History::Live;
-            }
-            last = Some(trace.push(step));
-        }
+            Ok(pause_ms)
+        })?;
     }
     trace.start_at_the_earliest();
     Ok(trace)
 }
 
 /// Entries to draw from, one pool per file.
-pub(crate) fn random_pool(source: &Source, _: &Options) -> Result<Trace, TraceError> {
-    let mut trace = Trace::new(source.name(), Format::RandomPool);
+pub(crate) fn random_pool(source: &Source, _: &Options) -> Result<Trace> {
+    let mut trace = source.trace();
     for document in &source.documents {
         let mut entries: Vec<Dict> = Vec::new();
         for row in document.rows() {
@@ -75,15 +61,15 @@ pub(crate) fn random_pool(source: &Source, _: &Options) -> Result<Trace, TraceEr
             entries.push(kept.map(|(key, value)| (key.to_owned(), value.clone())).collect());
         }
         if entries.is_empty() {
-            return Err(TraceError::Empty { place: crate::sessions::Place::file(&document.path) });
+            return Err(TraceError::Empty { place: Place::file(&document.path) });
         }
         let name = document.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         trace.pools.push(Pool { name, entries });
     }
-    if trace.pools.is_empty() { Err(source.empty()) } else { Ok(trace) }
+    Ok(trace)
 }
 
-fn check(row: &Row<'_>) -> Result<(), TraceError> {
+fn check(row: &Row<'_>) -> Result<()> {
     for (one, many) in CONTENT {
         if row.has(one) && row.has(many) {
             return Err(row.wrong(many, format!("{one} and {many} exclude each other")));
@@ -108,11 +94,7 @@ fn check(row: &Row<'_>) -> Result<(), TraceError> {
     Ok(())
 }
 
-fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>) -> Result<Step, TraceError> {
-    let delay = row.span("delay")?;
-    let mut step = Step::new(session, turn);
-    step.parents = after(last, delay.unwrap_or(0.0));
-    step.start_delay_ms = start_delay(turn == 0, delay);
+fn fill(step: &mut Step, row: &Row<'_>) -> Result<f64> {
     step.at_ms = row.number("timestamp")?.map(clean);
     step.output_tokens = row.positive("output_length")?;
     step.notes.extra = row.object("extra")?.cloned();
@@ -121,12 +103,12 @@ fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>) -> Resul
         content.set("role", role);
     }
     step.prompt = Prompt::Given(content);
-    Ok(step)
+    Ok(row.span("delay")?.unwrap_or(0.0))
 }
 
 /// The conversation's system prompt: a first turn of that role with only a text, if it is the only one and others
 /// follow.
-fn system_prompt<'d>(turns: &[Row<'d>]) -> Result<Option<&'d str>, TraceError> {
+fn system_prompt<'d>(turns: &[Row<'d>]) -> Result<Option<&'d str>> {
     let is_system = |row: &Row<'_>| row.text("role").is_ok_and(|role| role == Some("system"));
     let [first, rest @ ..] = turns else { return Ok(None) };
     let plain = first.dict.iter().all(|(key, value)| matches!(key, "role" | "text" | "type") || *value == Value::Null);

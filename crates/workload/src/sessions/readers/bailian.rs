@@ -1,16 +1,7 @@
 //! Bailian traces: chats that name the preceding chat, times in seconds, whole prompts as blocks of 16 tokens.
 
-use std::collections::HashMap;
-
-use super::after;
 use super::mooncake::{Lengths, lay};
-use crate::sessions::blocks::{self, Layout, Scope};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{History, Step, Trace, clean};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 const BLOCK: u64 = 16;
 
@@ -23,15 +14,14 @@ enum Edges {
 }
 
 /// Reads the trace. The chats of a tree form a session, in the order of `turn`.
-pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
     let rows = source.rows()?;
     let block = options.positive("block_size", BLOCK)?;
-    let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1000.0)?;
+    let mut trace = source.trace();
+    trace.options.set("block_size", block);
+    let unit = timestamp_unit(options, 1000.0, &mut trace)?;
     let edges = options.choice("edges", &[("chain", Edges::Chain), ("tree", Edges::Tree)], Edges::Chain)?;
     let lengths = options.choice("input_length_is", &Lengths::NAMES, None)?.unwrap_or(Lengths::Cumulative);
-    let mut trace = Trace::new(source.name(), Format::Bailian);
-    trace.options.set("block_size", block);
-    trace.options.set("timestamp_unit", if unit == 1.0 { "ms" } else { "s" });
     trace.options.set("input_length_is", lengths.name());
     let mut layout = Layout::new(block);
     for row in &rows {
@@ -73,17 +63,17 @@ struct Chat<'r, 'd> {
     row: &'r Row<'d>,
 }
 
-fn step(session: &str, turn: usize, row: &Row<'_>, unit: f64) -> Result<Step, TraceError> {
+fn step(session: &str, turn: usize, row: &Row<'_>, unit: f64) -> Result<Step> {
     let mut step = Step::new(session, turn);
-    step.at_ms = Some(clean(row.need("timestamp", row.number("timestamp")?)? * unit));
-    step.input_tokens = Some(row.need("input_length", row.count("input_length")?)?);
-    step.output_tokens = Some(row.need("output_length", row.count("output_length")?)?);
-    step.notes.kind = row.text("type")?.map(str::to_owned);
+    step.at_ms = Some(clean(row.need("timestamp", Row::number)? * unit));
+    step.input_tokens = Some(row.need("input_length", Row::count)?);
+    step.output_tokens = Some(row.need("output_length", Row::count)?);
+    step.notes.kind = row.string("type")?;
     Ok(step)
 }
 
 /// The chats by their root. A chat whose parent is not in the file is a root.
-fn trees<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<Chat<'r, 'd>>)>, TraceError> {
+fn trees<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<Chat<'r, 'd>>)>> {
     let whole = |row: &Row<'_>, name: &str| match row.get(name).map(|value| value.as_i64()) {
         Some(None) => Err(row.wrong(name, "must be a whole number")),
         found => Ok(found.flatten()),
@@ -91,30 +81,24 @@ fn trees<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<Chat<'r, 'd>>)>
     let mut parents: HashMap<i64, i64> = HashMap::new();
     let mut chats = Vec::with_capacity(rows.len());
     for row in rows {
-        let id = row.need("chat_id", whole(row, "chat_id")?)?;
+        let id = row.need("chat_id", whole)?;
         let parent = whole(row, "parent_chat_id")?.unwrap_or(-1);
         if parents.insert(id, parent).is_some() {
             return Err(row.wrong("chat_id", format!("chat {id} is there twice")));
         }
         chats.push(Chat { id, parent, turn: whole(row, "turn")?.unwrap_or(0), row });
     }
-    let mut trees: Vec<(i64, Vec<Chat<'r, 'd>>)> = Vec::new();
-    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut trees = Groups::new();
     for chat in chats {
-        let root = root(&parents, &chat)?;
-        let place = *places.entry(root).or_insert_with(|| {
-            trees.push((root, Vec::new()));
-            trees.len() - 1
-        });
-        trees[place].1.push(chat);
+        trees.add(root(&parents, &chat)?.to_string(), chat);
     }
-    for (_, chats) in &mut trees {
+    for (_, chats) in &mut trees.groups {
         chats.sort_by_key(|chat| chat.turn);
     }
-    Ok(trees.into_iter().map(|(root, chats)| (root.to_string(), chats)).collect())
+    Ok(trees.groups)
 }
 
-fn root(parents: &HashMap<i64, i64>, chat: &Chat<'_, '_>) -> Result<i64, TraceError> {
+fn root(parents: &HashMap<i64, i64>, chat: &Chat<'_, '_>) -> Result<i64> {
     let mut at = chat.id;
     for _ in 0..=parents.len() {
         match parents.get(&at) {

@@ -1,25 +1,15 @@
 //! AIPerf's form of Baseten traces: a table of whole prompts with their times, in milliseconds since 1970, and their
 //! session if known.
 
-use std::collections::HashMap;
-
-use tacho_core::json::Dict;
-
-use super::{after, copied, given};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{History, Prompt, Step, Trace};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 /// Reads the table. A request is eligible at its time, but not before its predecessor in the session has ended.
-pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
-    let mut trace = Trace::new(source.name(), Format::Baseten);
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
+    let mut trace = source.trace();
     let rows = source.rows()?;
     let mut moments = Vec::with_capacity(rows.len());
     for row in &rows {
-        moments.push(row.need("timestamp_start_unix_ms", row.span("timestamp_start_unix_ms")?)?);
+        moments.push(row.need("timestamp_start_unix_ms", Row::span)?);
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by(|&left, &right| moments[left].total_cmp(&moments[right]));
@@ -34,7 +24,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
         step.parents = after(before.map(|(place, _)| place), 0.0);
         step.history = if turn > 0 { History::Recorded } else { History::None };
         step.input_tokens = row.count("input_tokens")?;
-        step.output_tokens = Some(row.need("output_tokens", row.count("output_tokens")?)?);
+        step.output_tokens = Some(row.need("output_tokens", Row::count)?);
         step.prompt = prompt(row, &mut step)?;
         last.insert(session, (trace.push(step), turn));
     }
@@ -43,7 +33,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
 }
 
 /// The session that the caller named, or else the inferred one.
-fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
+fn session(row: &Row<'_>) -> Result<Option<String>> {
     Ok(match row.name("provided_session_id")? {
         None => row.name("poor_man_session_id")?,
         named => named,
@@ -51,14 +41,13 @@ fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
 }
 
 /// The prompt, with an output of exactly the recorded length; synthetic if the table has only lengths.
-fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt, TraceError> {
-    if row.text("prompt")?.is_none() {
-        row.need("input_tokens", step.input_tokens)?;
+fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt> {
+    let Some(text) = row.text("prompt")? else {
+        row.need("input_tokens", Row::count)?;
         return Ok(Prompt::Synthetic);
-    }
+    };
     let mut extra = Dict::new();
     extra.set("ignore_eos", true);
     step.notes.extra = Some(extra);
-    let text = copied(row, &["prompt"]).get("prompt").cloned();
-    Ok(given(text.map(|text| ("text", text))))
+    Ok(Prompt::text(text))
 }

@@ -1,16 +1,7 @@
 //! GuideLLM's rows: columns by kind, with a suffix for the turn. A pause follows its turn's response.
 
+use super::*;
 use std::collections::BTreeMap;
-
-use tacho_core::json::{Dict, Value};
-
-use super::after;
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{History, Prompt, Step, Trace, from_s};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
 
 /// The content of a column, and its names. Plurals are equivalent.
 const COLUMNS: &[(Kind, &[&str])] = &[
@@ -57,27 +48,21 @@ pub(crate) fn is_prompt(field: &str) -> bool {
 }
 
 /// Reads the rows, each as a session.
-pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
-    let mut trace = Trace::new(source.name(), Format::Columns);
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
+    let mut trace = source.trace();
     for (index, row) in source.rows()?.iter().enumerate() {
         let turns = turns(row)?;
-        let mut last = None;
         let mut pause = 0.0;
-        for (turn, cells) in turns.iter().enumerate() {
-            let mut step = step(row, cells, Step::new(format!("row{index}"), turn))?;
-            step.parents = after(last, pause);
-            if turn > 0 {
-                step.history = History::Live;
-            }
-            pause = seconds(row, cells, Kind::Pause)?.unwrap_or(0.0);
-            last = Some(trace.push(step));
-        }
+        trace.chain(&format!("row{index}"), &History::Live, &turns, |step, cells| {
+            fill(row, cells, step)?;
+            Ok(std::mem::replace(&mut pause, seconds(row, cells, Kind::Pause)?.unwrap_or(0.0)))
+        })?;
     }
     trace.start_at_the_earliest();
     Ok(trace)
 }
 
-fn turns<'d>(row: &Row<'d>) -> Result<Vec<Cells<'d>>, TraceError> {
+fn turns<'d>(row: &Row<'d>) -> Result<Vec<Cells<'d>>> {
     let mut turns: Vec<Cells<'d>> = Vec::new();
     let mut next: BTreeMap<Kind, usize> = BTreeMap::new();
     for (field, value) in row.dict.iter().filter(|(_, value)| **value != Value::Null) {
@@ -120,7 +105,7 @@ pub(crate) fn kind(field: &str) -> Option<(Kind, Option<usize>)> {
     Some((exact(name)?, Some(number.parse().ok()?)))
 }
 
-pub(crate) fn step(row: &Row<'_>, cells: &Cells<'_>, mut step: Step) -> Result<Step, TraceError> {
+pub(crate) fn fill(row: &Row<'_>, cells: &Cells<'_>, step: &mut Step) -> Result<()> {
     step.at_ms = seconds(row, cells, Kind::At)?;
     step.input_tokens = count(row, cells, Kind::Input)?;
     step.output_tokens = count(row, cells, Kind::Output)?;
@@ -128,10 +113,10 @@ pub(crate) fn step(row: &Row<'_>, cells: &Cells<'_>, mut step: Step) -> Result<S
     step.notes.kind = cells.get(&Kind::TurnType).and_then(|(_, value)| value.as_str()).map(str::to_owned);
     let content = content(row, cells)?;
     step.prompt = if content.is_empty() { Prompt::Synthetic } else { Prompt::Given(content) };
-    Ok(step)
+    Ok(())
 }
 
-fn content(row: &Row<'_>, cells: &Cells<'_>) -> Result<Dict, TraceError> {
+fn content(row: &Row<'_>, cells: &Cells<'_>) -> Result<Dict> {
     let mut content = Dict::new();
     for (kind, (field, value)) in cells {
         match (kind, value) {
@@ -155,21 +140,20 @@ fn content(row: &Row<'_>, cells: &Cells<'_>) -> Result<Dict, TraceError> {
 }
 
 /// A list, also if it is written as JSON text.
-fn decoded(row: &Row<'_>, field: &str, value: &Value) -> Result<Value, TraceError> {
-    let read = value.as_str().map_or_else(|| Some(value.clone()), |text| tacho_core::json::parse(text).ok());
+fn decoded(row: &Row<'_>, field: &str, value: &Value) -> Result<Value> {
+    let read = value.as_str().map_or_else(|| Some(value.clone()), |text| json::parse(text).ok());
     read.filter(|value| value.as_list().is_some()).ok_or_else(|| row.wrong(field, "must be a list"))
 }
 
 /// A column of seconds, in milliseconds.
-pub(crate) fn seconds(row: &Row<'_>, cells: &Cells<'_>, kind: Kind) -> Result<Option<f64>, TraceError> {
+pub(crate) fn seconds(row: &Row<'_>, cells: &Cells<'_>, kind: Kind) -> Result<Option<f64>> {
     let Some((field, value)) = cells.get(&kind) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
     seconds.map(|seconds| Some(from_s(seconds))).ok_or_else(|| row.wrong(field, "must be seconds, not negative"))
 }
 
-fn count(row: &Row<'_>, cells: &Cells<'_>, kind: Kind) -> Result<Option<u64>, TraceError> {
-    let Some((field, _)) = cells.get(&kind) else { return Ok(None) };
-    let (_, value) = cells[&kind];
+fn count(row: &Row<'_>, cells: &Cells<'_>, kind: Kind) -> Result<Option<u64>> {
+    let Some((field, value)) = cells.get(&kind) else { return Ok(None) };
     let count = value.as_f64().filter(|count| *count >= 0.0 && count.fract() == 0.0);
     count.map(|count| Some(count as u64)).ok_or_else(|| row.wrong(field, "must be a whole number that is not negative"))
 }

@@ -4,15 +4,8 @@
 mod session;
 mod shape;
 
-use std::collections::HashMap;
-
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
-use session::{Context, Session};
+use super::*;
+use session::Session;
 use shape::Shape;
 
 /// Whether a row's turns have this format rather than that of plain conversations.
@@ -23,19 +16,19 @@ pub(crate) fn is_dag(row: &Row<'_>) -> bool {
     marks.iter().any(|mark| row.has(mark)) || turns.iter().any(|turn| turn_marks.iter().any(|mark| turn.has(mark)))
 }
 
-pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
     let rows = source.rows()?;
-    let sessions = rows.iter().map(Session::read).collect::<Result<Vec<_>, _>>()?;
+    let sessions = rows.iter().map(Session::read).collect::<Result<Vec<_>>>()?;
     let shape = Shape::check(source, &sessions)?;
     let mut building = Building { sessions: &sessions, shape: &shape, firsts: HashMap::new(), copies: HashMap::new() };
-    let mut trace = Trace::new(source.name(), Format::Dag);
+    let mut trace = source.trace();
     // First the steps of each session in file order, then their dependencies.
     for (place, session) in sessions.iter().enumerate() {
-        building.steps(&mut trace, place, &session.id);
+        building.steps(&mut trace, place, &session.id)?;
     }
     for (place, session) in sessions.iter().enumerate() {
         let first = building.firsts[&session.id];
-        building.join(&mut trace, place, first);
+        building.join(&mut trace, place, first)?;
     }
     if sessions.iter().any(|session| session.varied_think_time) {
         trace.notices.push("think times with think_time_sigma are taken at their median".to_owned());
@@ -54,51 +47,37 @@ struct Building<'s> {
 
 impl Building<'_> {
     /// The steps of a session, each after the previous one.
-    fn steps(&mut self, trace: &mut Trace, place: usize, id: &str) -> usize {
+    fn steps(&mut self, trace: &mut Trace, place: usize, id: &str) -> Result<usize> {
         let session = &self.sessions[place];
-        let mut first = None;
-        for (number, turn) in session.turns.iter().enumerate() {
-            let mut step = Step::new(id, number);
+        let first = trace.chain(id, &session.history, &session.turns, |step, turn| {
             step.root = Some(self.shape.is_root(place));
-            if number > 0 {
-                step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: turn.delay_ms.unwrap_or(0.0) }];
-                step.history = match session.context {
-                    _ if session.orchestrates => History::None,
-                    Context::Live => History::Live,
-                    Context::Recorded => History::Recorded,
-                };
-            } else {
-                step.start_delay_ms = turn.delay_ms.filter(|ms| *ms > 0.0);
-            }
             step.deltas = step.history == History::Recorded && !session.isolated;
             step.prompt = turn.content.clone().map_or(Prompt::Nothing, Prompt::Given);
             step.output_tokens = turn.max_tokens;
             step.notes.model = turn.model.clone();
             step.notes.extra = turn.extra.clone();
-            let at = trace.push(step);
-            first = first.or(Some(at));
-        }
-        let first = first.expect("a session has steps");
+            Ok(turn.delay_ms.unwrap_or(0.0))
+        })?;
         self.firsts.entry(id.to_owned()).or_insert(first);
-        first
+        Ok(first)
     }
 
     /// Makes the children of a session wait for it, and it for those it joins.
-    fn join(&mut self, trace: &mut Trace, place: usize, first: usize) {
+    fn join(&mut self, trace: &mut Trace, place: usize, first: usize) -> Result<()> {
         let session = &self.sessions[place];
         for child in &session.before {
-            let child = self.start(trace, child);
+            let child = self.start(trace, child)?;
             trace.steps[child].starts_with = Some(first);
         }
         for (number, turn) in session.turns.iter().enumerate() {
             for fork in &turn.forks {
-                let child = self.start(trace, fork);
+                let child = self.start(trace, fork)?;
                 self.hang(trace, child, first + number);
                 trace.steps[child].history = History::Fork;
             }
             for group in &turn.spawns {
                 for name in &group.children {
-                    let child = self.start(trace, name);
+                    let child = self.start(trace, name)?;
                     self.hang(trace, child, first + number);
                     let last = child + self.sessions[self.shape.place(name)].turns.len() - 1;
                     if let Some(joining) = group.join_at.map(|joining| first + joining) {
@@ -109,6 +88,7 @@ impl Building<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Makes the child's first step wait for the turn that declares it.
@@ -119,16 +99,16 @@ impl Building<'_> {
     }
 
     /// The first step of a child. A template that is started again becomes another session, with a number.
-    fn start(&mut self, trace: &mut Trace, name: &str) -> usize {
+    fn start(&mut self, trace: &mut Trace, name: &str) -> Result<usize> {
         let place = self.shape.place(name);
         let copies = self.copies.entry(place).or_insert(0);
         *copies += 1;
         if *copies == 1 {
-            return self.firsts[name];
+            return Ok(self.firsts[name]);
         }
         let id = format!("{name}#{copies}");
-        let first = self.steps(trace, place, &id);
-        self.join(trace, place, first);
-        first
+        let first = self.steps(trace, place, &id)?;
+        self.join(trace, place, first)?;
+        Ok(first)
     }
 }

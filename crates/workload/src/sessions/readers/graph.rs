@@ -1,22 +1,13 @@
 //! GuideLLM's graphs: turns that name their parents and what they include from each.
 
-use std::collections::HashMap;
-
-use tacho_core::json::{self, Dict, Value};
-
 use super::columns::{self, Cells, Kind};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{Edge, History, Step, Take, Trace, Turn};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
-pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
-    let mut trace = Trace::new(source.name(), Format::Graph);
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
+    let mut trace = source.trace();
     for (index, row) in source.rows()?.iter().enumerate() {
         let graph = graph(row)?;
-        let graph = Row { way: format!("{}conversation_turns.", row.way), dict: &graph, ..row.clone() };
+        let graph = row.inner("conversation_turns", &graph);
         let session = graph.name("graph_id")?.unwrap_or_else(|| format!("row{index}"));
         add(&mut trace, &graph, &session)?;
     }
@@ -25,9 +16,9 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
 }
 
 /// The graph of a row: an object, or its text.
-fn graph(row: &Row<'_>) -> Result<Dict, TraceError> {
+fn graph(row: &Row<'_>) -> Result<Dict> {
     let field = "conversation_turns";
-    match row.need(field, row.get(field))? {
+    match row.get(field).ok_or_else(|| row.missing(field))? {
         Value::Dict(dict) => Ok(dict.clone()),
         Value::Str(text) => match json::parse(text) {
             Ok(Value::Dict(dict)) => Ok(dict),
@@ -38,21 +29,21 @@ fn graph(row: &Row<'_>) -> Result<Dict, TraceError> {
     }
 }
 
-fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<(), TraceError> {
-    let nodes = graph.need("turns", graph.rows("turns")?)?;
+fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<()> {
+    let nodes = graph.need("turns", Row::rows)?;
     if nodes.is_empty() {
         return Err(graph.wrong("turns", "has no turn"));
     }
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut pauses: HashMap<usize, f64> = HashMap::new();
     for node in &nodes {
-        let name = node.need("node_id", node.name("node_id")?)?;
+        let name = node.need("node_id", Row::name)?;
         let columns = node.object("columns")?.cloned().unwrap_or_default();
         let unpacked = unpacked(&columns);
-        let columns = Row { way: format!("{}columns.", node.way), dict: &unpacked, ..node.clone() };
+        let columns = node.inner("columns", &unpacked);
         let cells = cells(&columns);
-        let mut step = columns::step(&columns, &cells, Step::new(session, 0))?;
-        step.turn = Turn::Name(name.clone());
+        let mut step = Step { turn: Turn::Name(name.clone()), ..Step::new(session, 0) };
+        columns::fill(&columns, &cells, &mut step)?;
         step.notes.agent = Some(node.name("agent_id")?.unwrap_or_else(|| "default".to_owned()));
         let place = trace.push(step);
         pauses.insert(place, columns::seconds(&columns, &cells, Kind::Pause)?.unwrap_or(0.0));
@@ -61,10 +52,10 @@ fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<(), TraceErr
         }
     }
     for node in &nodes {
-        let place = places[&node.need("node_id", node.name("node_id")?)?];
+        let place = places[&node.need("node_id", Row::name)?];
         let mut takes = Vec::new();
         for edge in node.rows("parents")?.unwrap_or_default() {
-            let name = edge.need("parent_node_id", edge.name("parent_node_id")?)?;
+            let name = edge.need("parent_node_id", Row::name)?;
             let unknown = || edge.wrong("parent_node_id", format!("no node is called {name:?}"));
             let parent = *places.get(&name).ok_or_else(unknown)?;
             takes.push((parent, take(&edge)?));
@@ -81,7 +72,7 @@ fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<(), TraceErr
     Ok(())
 }
 
-fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
+fn take(edge: &Row<'_>) -> Result<Take> {
     let Some(name) = edge.text("history_context")? else { return Ok(Take::Full) };
     let found = Take::NAMES.iter().find(|(known, _)| *known == name).map(|(_, take)| *take);
     found.ok_or_else(|| edge.wrong("history_context", format!("must be full, last or new, not {name:?}")))

@@ -1,12 +1,10 @@
 //! Converts span messages to chat messages: text parts become contents and tool-call parts become calls.
 
-use tacho_core::json::{Dict, Value, dumps};
-
-use crate::sessions::error::TraceError;
-use crate::sessions::row::Row;
+use super::*;
+use crate::sampling::chat::object;
 
 /// The messages in chat format; those already in it are unchanged.
-pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<Vec<Value>, TraceError> {
+pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<Vec<Value>> {
     let mut out = Vec::with_capacity(messages.len());
     for (at, message) in messages.iter().enumerate() {
         let wrong = |problem: &str| row.wrong(&format!("{field}[{at}]"), problem);
@@ -22,11 +20,11 @@ pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<V
 
 /// Converts one message of parts; tool results become separate messages.
 fn of_parts(role: &str, parts: &[Value], out: &mut Vec<Value>) {
-    let kind = |part: &Value| part.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let of_kind =
+        |kind: &'static str| parts.iter().filter(move |part| part.get("type").and_then(Value::as_str) == Some(kind));
     let text = |part: &Value| part.get("content").or(part.get("text")).and_then(Value::as_str).map(str::to_owned);
-    let texts: Vec<String> = parts.iter().filter(|part| kind(part) == "text").filter_map(text).collect();
-    let calls: Vec<Value> = parts.iter().filter(|part| kind(part) == "tool_call").map(call).collect();
-    let results = parts.iter().filter(|part| kind(part) == "tool_call_response").map(result);
+    let texts: Vec<String> = of_kind("text").filter_map(text).collect();
+    let calls: Vec<Value> = of_kind("tool_call").map(call).collect();
     if !texts.is_empty() || !calls.is_empty() {
         let mut message = Dict::new();
         message.set("role", role);
@@ -36,30 +34,23 @@ fn of_parts(role: &str, parts: &[Value], out: &mut Vec<Value>) {
         }
         out.push(message.into());
     }
-    out.extend(results);
+    out.extend(of_kind("tool_call_response").map(result));
 }
 
 fn call(part: &Value) -> Value {
-    let mut function = Dict::new();
-    function.set("name", part.get("name").cloned());
-    function.set("arguments", part.get("arguments").map_or_else(|| "{}".to_owned(), as_text));
-    let mut call = Dict::new();
-    call.set("id", part.get("id").cloned());
-    call.set("type", "function");
-    call.set("function", function);
-    call.into()
+    let arguments = part.get("arguments").map_or_else(|| "{}".to_owned(), as_text);
+    let function = object([("name", part.get("name").cloned().into()), ("arguments", arguments.into())]);
+    object([("id", part.get("id").cloned().into()), ("type", "function".into()), ("function", function)])
 }
 
 fn result(part: &Value) -> Value {
-    let mut message = Dict::new();
-    message.set("role", "tool");
-    message.set("tool_call_id", part.get("id").cloned());
-    message.set("content", part.get("result").or(part.get("response")).map(as_text).unwrap_or_default());
-    message.into()
+    let content = part.get("result").or(part.get("response")).map(as_text).unwrap_or_default();
+    let id = part.get("id").cloned();
+    object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content.into())])
 }
 
 fn as_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| dumps(value), str::to_owned)
+    value.as_str().map_or_else(|| json::dumps(value), str::to_owned)
 }
 
 /// Marks that identify an assistant message in a later prompt: its text, and the names of its tool calls.

@@ -1,16 +1,7 @@
 //! Mooncake traces (one request per row, times in milliseconds, prompts as blocks of 512 tokens), with AIPerf's
 //! additions: sessions, pauses, and given instead of synthetic prompts.
 
-use tacho_core::json::Value;
-
-use super::{after, by_session, copied, start_delay};
-use crate::sessions::blocks::{self, Layout, Scope};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{History, Prompt, Step, Trace, clean};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 const BLOCK: u64 = 512;
 const SOURCES: [&str; 4] = ["input_length", "text_input", "messages", "payload"];
@@ -32,10 +23,12 @@ impl Lengths {
     }
 }
 
-pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
     let rows = source.rows()?;
     let block = options.positive("block_size", BLOCK)?;
-    let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1.0)?;
+    let mut trace = source.trace();
+    trace.options.set("block_size", block);
+    let unit = timestamp_unit(options, 1.0, &mut trace)?;
     let mut layout = Layout::new(block);
     for row in &rows {
         check(row)?;
@@ -44,23 +37,18 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     let sessions = by_session(&rows)?;
     let asked = options.choice("input_length_is", &Lengths::NAMES, None)?;
     let lengths = asked.map_or_else(|| lengths(&sessions), |asked| Ok(Some(asked)))?;
-    let mut trace = Trace::new(source.name(), Format::Mooncake);
-    trace.options.set("block_size", block);
-    trace.options.set("timestamp_unit", if unit == 1.0 { "ms" } else { "s" });
     if let Some(lengths) = lengths {
         trace.options.set("input_length_is", lengths.name());
     }
     for (session, rows) in &sessions {
         one_kind(rows)?;
-        let mut last = None;
-        for (turn, row) in rows.iter().enumerate() {
-            let mut step = step(session, turn, row, last, unit)?;
-            step.blocks = lay(&mut layout, row)?;
-            if turn > 0 {
-                step.history = history(row, lengths);
+        trace.chain(session, &History::Live, rows, |step, row| {
+            if step.history == History::Live && is_complete(row, lengths) {
+                step.history = History::Recorded;
             }
-            last = Some(trace.push(step));
-        }
+            step.blocks = lay(&mut layout, row)?;
+            fill(step, row, unit)
+        })?;
     }
     trace.start_at_the_earliest();
     blocks::ideal(&mut trace, Scope::File);
@@ -68,7 +56,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
 }
 
 /// Checks that there is one source of the prompt, with matching fields.
-fn check(row: &Row<'_>) -> Result<(), TraceError> {
+fn check(row: &Row<'_>) -> Result<()> {
     let given: Vec<&str> = SOURCES.into_iter().filter(|field| row.has(field)).collect();
     match given[..] {
         [_] => {}
@@ -97,17 +85,13 @@ fn check(row: &Row<'_>) -> Result<(), TraceError> {
     Ok(())
 }
 
-pub(super) fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::model::Blocks>, TraceError> {
+pub(super) fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<Blocks>> {
     let Some(ids) = row.ids("hash_ids")? else { return Ok(None) };
-    let tokens = row.need("input_length", row.count("input_length")?)?;
+    let tokens = row.need("input_length", Row::count)?;
     layout.lay(row, "hash_ids", &ids, tokens).map(Some)
 }
 
-fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>, unit: f64) -> Result<Step, TraceError> {
-    let delay = row.span("delay")?;
-    let mut step = Step::new(session, turn);
-    step.parents = after(last, delay.unwrap_or(0.0));
-    step.start_delay_ms = start_delay(turn == 0, delay);
+fn fill(step: &mut Step, row: &Row<'_>, unit: f64) -> Result<f64> {
     step.at_ms = row.number("timestamp")?.map(|time| clean(time * unit));
     step.input_tokens = row.count("input_length")?;
     step.output_tokens = row.count("output_length")?;
@@ -115,21 +99,20 @@ fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>, unit: f6
         step.notes.extra = Some(extra.clone());
     }
     if let Some(text) = row.text("text_input")? {
-        step.prompt = super::given([("text", text.into())]);
+        step.prompt = Prompt::text(text);
     } else if !row.has("input_length") {
         step.prompt = Prompt::Given(copied(row, &["messages", "payload", "tools"]));
     }
-    Ok(step)
+    Ok(row.span("delay")?.unwrap_or(0.0))
 }
 
-fn history(row: &Row<'_>, lengths: Option<Lengths>) -> History {
-    let complete =
-        row.has("messages") || row.has("payload") || (row.has("input_length") && lengths == Some(Lengths::Cumulative));
-    if complete { History::Recorded } else { History::Live }
+/// Whether the prompt of a later turn contains the turns before it.
+fn is_complete(row: &Row<'_>, lengths: Option<Lengths>) -> bool {
+    row.has("messages") || row.has("payload") || (row.has("input_length") && lengths == Some(Lengths::Cumulative))
 }
 
 /// Refuses a session with both synthetic and complete prompts.
-fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
+fn one_kind(rows: &[&Row<'_>]) -> Result<()> {
     let kind = |row: &Row<'_>| ["messages", "payload"].into_iter().find(|field| row.has(field));
     let first = kind(rows[0]);
     match rows.iter().find(|row| kind(row) != first) {
@@ -143,7 +126,7 @@ fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
 
 /// The meaning of lengths, inferred from the blocks: a later prompt that begins with the blocks of the previous one is
 /// a whole prompt. `None` without a session of several synthetic prompts.
-fn lengths(sessions: &[(String, Vec<&Row<'_>>)]) -> Result<Option<Lengths>, TraceError> {
+fn lengths(sessions: &[(String, Vec<&Row<'_>>)]) -> Result<Option<Lengths>> {
     let (mut whole, mut bare, mut broken) = (None, None, None);
     let mut several = false;
     for (_, rows) in sessions {

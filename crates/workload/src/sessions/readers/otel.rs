@@ -1,46 +1,30 @@
 //! OpenTelemetry spans of model calls. A call depends on those that had ended when it started and that no other such
 //! call followed; the pause is the time from their end to its start. Recorded prompts are sent unchanged.
 
-use std::collections::HashMap;
-
-use tacho_core::json::{self, Dict, Value};
-
-use super::{messages, otlp};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 /// Reads the spans: rows of one trace, single spans, or an export.
-pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
     options.choice("edges", &[("interval order", ())], ())?;
-    let mut trace = Trace::new(source.name(), Format::Otel);
+    let mut trace = source.trace();
     trace.options.set("edges", "interval order");
-    let mut sessions: Vec<(String, Vec<Call>)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut sessions = Groups::new();
     let mut others = 0;
     for row in &source.rows()? {
         for (session, call) in calls(row)? {
-            let Some(call) = call else {
-                others += 1;
-                continue;
-            };
-            let place = *places.entry(session.clone()).or_insert_with(|| {
-                sessions.push((session, Vec::new()));
-                sessions.len() - 1
-            });
-            sessions[place].1.push(call);
+            match call {
+                Some(call) => sessions.add(session, call),
+                None => others += 1,
+            }
         }
     }
     if others > 0 {
         trace.notices.push(format!("{others} spans are not model calls and are skipped"));
     }
     // Nanoseconds since 1970 do not fit in a float: subtract the first call before converting.
-    let starts = sessions.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.start));
+    let starts = sessions.groups.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.start));
     let earliest = starts.min().ok_or_else(|| source.empty())?;
-    for (session, mut calls) in sessions {
+    for (session, mut calls) in sessions.groups {
         calls.sort_by_key(|call| call.start);
         add(&mut trace, &session, &calls, earliest);
     }
@@ -60,7 +44,7 @@ fn add(trace: &mut Trace, session: &str, calls: &[Call], earliest: i128) {
     let first = trace.steps.len();
     for (turn, call) in calls.iter().enumerate() {
         let mut step = Step { session: session.to_owned(), ..call.step.clone() };
-        step.turn = crate::sessions::model::Turn::Number(turn);
+        step.turn = Turn::Number(turn);
         step.parents = parents(&calls[..turn], call, first);
         if step.parents.is_empty() {
             step.at_ms = Some((call.start - earliest) as f64 / 1e6);
@@ -83,14 +67,14 @@ fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
     };
     let edge = |place: usize| {
         let pause = (call.start - earlier[place].end).max(0) as f64 / 1e6;
-        Edge { parent: first + place, after_ms: crate::sessions::model::clean(pause) }
+        Edge { parent: first + place, after_ms: clean(pause) }
     };
     let order = ended.iter().copied().filter(|place| !followed(place)).map(edge);
     order.chain((0..earlier.len()).filter(quoted).map(edge)).collect()
 }
 
 /// The spans of a row, with their session; spans that are not model calls are skipped.
-fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>, TraceError> {
+fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>> {
     let owner = row.name("session_id")?.or(row.name("trace_id")?);
     if row.has("resourceSpans") {
         let spans = otlp::spans(row)?;
@@ -102,10 +86,10 @@ fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>, TraceError> {
     }
 }
 
-fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>), TraceError> {
+fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>)> {
     let none = Dict::new();
     let attributes = span.object("attributes")?.unwrap_or(&none);
-    let attributes = Row { way: format!("{}attributes.", span.way), dict: attributes, ..span.clone() };
+    let attributes = span.inner("attributes", attributes);
     let conversation = attributes.name("gen_ai.conversation.id")?;
     let session = match owner.map(str::to_owned).or(conversation).or(span.name("trace_id")?) {
         Some(session) => session,
@@ -130,7 +114,7 @@ fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>)
             attributes.wrong("gen_ai.usage.input_tokens", "is missing, and so are the messages: nothing can be sent")
         );
     }
-    step.notes.model = attributes.text("gen_ai.request.model")?.map(str::to_owned);
+    step.notes.model = attributes.string("gen_ai.request.model")?;
     step.notes.agent = attributes.name("gen_ai.agent.id")?.or(attributes.name("gen_ai.agent.name")?);
     step.notes.span_id = span.name("span_id")?;
     step.notes.failed = span.object("status")?.is_some_and(|status| is_error(status.get("code")));
@@ -150,7 +134,7 @@ fn is_error(code: Option<&Value>) -> bool {
 }
 
 /// The content that was sent, and the marks of earlier responses in it.
-fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>), TraceError> {
+fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>)> {
     let Some(sent) = listed(attributes, "gen_ai.input.messages")? else { return Ok((None, Vec::new())) };
     let messages = messages::openai(attributes, "gen_ai.input.messages", &sent)?;
     let prompt_marks = messages.iter().flat_map(messages::marks).collect();
@@ -162,14 +146,14 @@ fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>), TraceErr
     Ok((Some(content), prompt_marks))
 }
 
-fn output(attributes: &Row<'_>) -> Result<Vec<String>, TraceError> {
+fn output(attributes: &Row<'_>) -> Result<Vec<String>> {
     let Some(answer) = listed(attributes, "gen_ai.output.messages")? else { return Ok(Vec::new()) };
     let messages = messages::openai(attributes, "gen_ai.output.messages", &answer)?;
     Ok(messages.iter().flat_map(messages::marks).collect())
 }
 
 /// A list, also if it is written as JSON text.
-fn listed(attributes: &Row<'_>, name: &str) -> Result<Option<Vec<Value>>, TraceError> {
+fn listed(attributes: &Row<'_>, name: &str) -> Result<Option<Vec<Value>>> {
     let wrong = || attributes.wrong(name, "must be a list, or the JSON text of one");
     match attributes.get(name) {
         None => Ok(None),
@@ -182,30 +166,16 @@ fn listed(attributes: &Row<'_>, name: &str) -> Result<Option<Vec<Value>>, TraceE
     }
 }
 
-fn first_count(row: &Row<'_>, names: &[&str]) -> Result<Option<u64>, TraceError> {
+fn first_count(row: &Row<'_>, names: &[&str]) -> Result<Option<u64>> {
     names.iter().find(|name| row.has(name)).map_or(Ok(None), |name| row.count(name))
 }
 
 /// A time field in nanoseconds since 1970.
-fn time(span: &Row<'_>, name: &str) -> Result<i128, TraceError> {
-    let value = span.need(name, span.get(name))?;
-    let nanos = match value {
+fn time(span: &Row<'_>, name: &str) -> Result<i128> {
+    let nanos = match span.get(name).ok_or_else(|| span.missing(name))? {
         Value::Str(text) => nanoseconds(text),
         Value::Int(nanos) => Some(i128::from(*nanos)),
         _ => None,
     };
     nanos.ok_or_else(|| span.wrong(name, "must be a time such as 2026-01-01T00:00:00Z, or nanoseconds since 1970"))
-}
-
-/// Parses a time to nanoseconds since 1970. A time without a zone is UTC.
-pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
-    let text = text.trim();
-    if let Ok(timestamp) = text.parse::<jiff::Timestamp>() {
-        return Some(timestamp.as_nanosecond());
-    }
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok();
-    }
-    let civil: jiff::civil::DateTime = text.parse().ok()?;
-    Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond())
 }

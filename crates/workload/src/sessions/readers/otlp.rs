@@ -1,14 +1,11 @@
 //! An OTLP export: spans below resources and scopes, attributes as lists of keys and typed values, times in nanoseconds.
 
-use tacho_core::json::{Dict, Value};
-
-use crate::sessions::error::TraceError;
-use crate::sessions::row::Row;
+use super::*;
 
 /// The spans of an export, in the form of the other span files.
-pub(crate) fn spans(row: &Row<'_>) -> Result<Vec<Dict>, TraceError> {
+pub(crate) fn spans(row: &Row<'_>) -> Result<Vec<Dict>> {
     let mut found = Vec::new();
-    for resource in row.need("resourceSpans", row.rows("resourceSpans")?)? {
+    for resource in row.need("resourceSpans", Row::rows)? {
         for scope in resource.rows("scopeSpans")?.unwrap_or_default() {
             for span in scope.rows("spans")?.unwrap_or_default() {
                 found.push(plain(&span)?);
@@ -18,13 +15,14 @@ pub(crate) fn spans(row: &Row<'_>) -> Result<Vec<Dict>, TraceError> {
     Ok(found)
 }
 
-fn plain(span: &Row<'_>) -> Result<Dict, TraceError> {
-    const NAMES: [(&str, &str); 5] = [
+fn plain(span: &Row<'_>) -> Result<Dict> {
+    const NAMES: [(&str, &str); 6] = [
         ("traceId", "trace_id"),
         ("spanId", "span_id"),
         ("parentSpanId", "parent_span_id"),
         ("startTimeUnixNano", "start_time"),
         ("endTimeUnixNano", "end_time"),
+        ("status", "status"),
     ];
     let mut dict = Dict::new();
     for (theirs, ours) in NAMES {
@@ -32,12 +30,9 @@ fn plain(span: &Row<'_>) -> Result<Dict, TraceError> {
             dict.set(ours, value.clone());
         }
     }
-    if let Some(status) = span.get("status") {
-        dict.set("status", status.clone());
-    }
     let mut attributes = Dict::new();
     for entry in span.rows("attributes")?.unwrap_or_default() {
-        let key = entry.need("key", entry.text("key")?)?;
+        let key = entry.need("key", Row::text)?;
         attributes.set(key, entry.get("value").map_or(Value::Null, typed));
     }
     dict.set("attributes", attributes);
@@ -47,16 +42,13 @@ fn plain(span: &Row<'_>) -> Result<Dict, TraceError> {
 /// The plain value; integers are written as text.
 fn typed(value: &Value) -> Value {
     let Some((kind, inner)) = value.as_dict().and_then(|dict| dict.iter().next()) else { return value.clone() };
+    let items = || inner.get("values").and_then(Value::as_list).unwrap_or_default().iter();
     match kind {
         "intValue" => inner.as_str().and_then(|text| text.parse().ok()).map_or_else(|| inner.clone(), Value::Int),
-        "arrayValue" => {
-            let items = inner.get("values").and_then(Value::as_list).unwrap_or_default();
-            Value::List(items.iter().map(typed).collect())
-        }
+        "arrayValue" => Value::List(items().map(typed).collect()),
         "kvlistValue" => {
-            let items = inner.get("values").and_then(Value::as_list).unwrap_or_default();
             let entry = |item: &Value| Some((item.get("key")?.as_str()?.to_owned(), typed(item.get("value")?)));
-            Value::Dict(items.iter().filter_map(entry).collect())
+            Value::Dict(items().filter_map(entry).collect())
         }
         _ => inner.clone(),
     }

@@ -1,31 +1,21 @@
 //! TraceLab's agent traces: one round per row, with the repeated and new parts of its prompt, and the tools that ran
 //! after its response.
 
-use super::{after, by_session};
-use crate::sessions::blocks::{self, Scope};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{Blocks, History, Step, Trace};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 
 /// Reads the trace. The pause before a round is the total time of the previous round's tools.
-pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
-    let mut trace = Trace::new(source.name(), Format::TraceLab);
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
+    let mut trace = source.trace();
     let rows = source.rows()?;
     let mut names = 0..;
     for (session, mut rounds) in by_session(&rows)? {
         for row in &rounds {
-            row.need("round_index", row.count("round_index")?)?;
+            row.need("round_index", Row::count)?;
         }
         rounds.sort_by_key(|row| row.count("round_index").ok().flatten());
-        let (mut last, mut transcript, mut tools) = (None, Vec::new(), 0.0);
-        for (turn, row) in rounds.into_iter().enumerate() {
+        let (mut transcript, mut tools) = (Vec::new(), 0.0);
+        trace.chain(&session, &History::Recorded, rounds, |step, row| {
             let lengths = Lengths::of(row)?;
-            let mut step = Step::new(session.clone(), turn);
-            step.parents = after(last, tools);
-            step.history = if turn > 0 { History::Recorded } else { History::None };
             step.input_tokens = Some(lengths.before + lengths.new);
             step.output_tokens = Some(lengths.output);
             let mut named = prefix(&transcript, lengths.before);
@@ -37,9 +27,8 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
             transcript.clone_from(&named);
             transcript.extend(names.next().map(|name| (name, lengths.output)));
             step.blocks = Some(Blocks { named, ..Blocks::default() });
-            tools = waited(row)?;
-            last = Some(trace.push(step));
-        }
+            Ok(std::mem::replace(&mut tools, waited(row)?))
+        })?;
     }
     blocks::ideal(&mut trace, Scope::File);
     trace.notices.push("timing_events are not read: sessions start when the load model says".to_owned());
@@ -53,9 +42,9 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of(row: &Row<'_>) -> Result<Self, TraceError> {
-        let before = row.need("prefix_tokens", row.count("prefix_tokens")?)?;
-        let new = row.need("newly_append_tokens", row.count("newly_append_tokens")?)?;
+    fn of(row: &Row<'_>) -> Result<Self> {
+        let before = row.need("prefix_tokens", Row::count)?;
+        let new = row.need("newly_append_tokens", Row::count)?;
         if let Some(total) = row.count("input_tokens_total")?.filter(|total| *total != before + new) {
             let problem = format!("{total} is not prefix_tokens and newly_append_tokens together, {}", before + new);
             return Err(row.wrong("input_tokens_total", problem));
@@ -63,7 +52,7 @@ impl Lengths {
         if before + new == 0 {
             return Err(row.wrong("newly_append_tokens", "leaves a prompt without tokens"));
         }
-        Ok(Lengths { before, new, output: row.need("output_tokens", row.count("output_tokens")?)? })
+        Ok(Lengths { before, new, output: row.need("output_tokens", Row::count)? })
     }
 }
 
@@ -79,7 +68,7 @@ fn prefix(transcript: &[(u64, u64)], tokens: u64) -> Vec<(u64, u64)> {
 }
 
 /// The total time of a round's tools, in milliseconds.
-fn waited(row: &Row<'_>) -> Result<f64, TraceError> {
+fn waited(row: &Row<'_>) -> Result<f64> {
     let tools = row.rows("tools")?.unwrap_or_default();
     tools.iter().map(|tool| Ok(tool.span("tool_wall_latency_ms")?.unwrap_or(0.0))).sum()
 }

@@ -4,27 +4,21 @@
 mod agents;
 mod record;
 
-use crate::sessions::blocks::{self, Layout, Scope};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
-use crate::sessions::model::{Edge, History, Step, Trace, clean, from_s};
-use crate::sessions::notes::{Notes, RareNotes};
-use crate::sessions::options::Options;
-use crate::sessions::row::Row;
-use crate::sessions::source::Source;
+use super::*;
 use record::{Agent, Call, Record};
 
 /// Reads the traces, each an object: a file, one of its lines, or a file of a directory.
-pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
     let infer = options.switch("infer_flat_agents", false)?;
-    let mut trace = Trace::new(source.name(), Format::Weka);
+    let mut trace = source.trace();
     trace.options.set("infer_flat_agents", infer);
     let rows = source.rows()?;
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     let mut shared = None;
-    let mut overlaps = 0;
+    let (mut overlaps, mut dropped) = (0, 0);
     for row in &rows {
         let record = Record::read(row)?;
+        dropped += record.orphans;
         if !known.insert(record.id.clone()) {
             return Err(row.wrong("id", format!("duplicate session {:?}", record.id)));
         }
@@ -41,7 +35,6 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
              (--option infer_flat_agents=true makes agents of them)"
         ));
     }
-    let dropped = rows.iter().filter_map(|row| Record::read(row).ok()).map(|record| record.orphans).sum::<usize>();
     if dropped > 0 {
         trace.notices.push(format!("{dropped} sub-agents start before any request of their parent and are left out"));
     }
@@ -59,7 +52,7 @@ struct Writer<'t> {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, row: &Row<'_>) -> Result<(), TraceError> {
+    fn write(&mut self, row: &Row<'_>) -> Result<()> {
         let (record, id) = (self.record, &self.record.id);
         let main = self.chain(row, id, &record.calls)?;
         for agent in &record.agents {
@@ -77,28 +70,18 @@ impl Writer<'_> {
     }
 
     /// Adds the calls of one agent, each after the previous one; returns the index of the first.
-    fn chain(&mut self, row: &Row<'_>, session: &str, calls: &[Call]) -> Result<usize, TraceError> {
-        let first = self.trace.steps.len();
-        for (turn, call) in calls.iter().enumerate() {
-            let mut step = Step::new(session, turn);
-            if turn > 0 {
-                let after_ms = pause_between(&calls[turn - 1], call);
-                step.parents = vec![Edge { parent: self.trace.steps.len() - 1, after_ms }];
-                step.history = History::Recorded;
-            }
+    fn chain(&mut self, row: &Row<'_>, session: &str, calls: &[Call]) -> Result<usize> {
+        let mut last: Option<&Call> = None;
+        self.trace.chain(session, &History::Recorded, calls, |step, call| {
             step.input_tokens = Some(call.input);
             // At least one token: a server cannot generate none.
             step.output_tokens = Some(call.output.max(1));
             step.blocks = Some(self.layout.lay(row, &call.field("hash_ids"), &call.ids, call.input)?);
-            step.notes = RareNotes::from(Notes {
-                model: call.model.clone(),
-                recorded_start_ms: Some(call.start_ms),
-                recorded_ms: call.api_s.map(from_s),
-                ..Notes::default()
-            });
-            self.trace.push(step);
-        }
-        Ok(first)
+            let (model, recorded_ms) = (call.model.clone(), call.api_s.map(from_s));
+            step.notes =
+                Notes { model, recorded_start_ms: Some(call.start_ms), recorded_ms, ..Notes::default() }.into();
+            Ok(last.replace(call).map_or(0.0, |before| pause_between(before, call)))
+        })
     }
 }
 

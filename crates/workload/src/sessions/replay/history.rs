@@ -4,8 +4,8 @@
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
-use super::messages::{chat_message, content_text, own_messages};
-use super::{Find, ReceivedResponse, Replay};
+use super::{Find, ReceivedResponse, Replay, content_text, own_messages};
+use crate::sampling::chat::{message, object};
 
 /// The result of a tool call that was not recorded.
 const SIMULATED: &str = r#"{"status": "ok"}"#;
@@ -92,12 +92,14 @@ impl Transcript {
         let open = std::mem::take(&mut self.open);
         for (place, call) in open.iter().enumerate() {
             let recorded = own[..results].get(place).and_then(|result| result.get("content")).cloned();
-            self.messages.push(result(&call.id, recorded.unwrap_or_else(|| SIMULATED.into())));
+            let content = recorded.unwrap_or_else(|| SIMULATED.into());
+            let id = call.id.as_str();
+            self.messages.push(object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)]));
         }
         if open.is_empty() {
             // The file has results, but this time no tool was called, and a server refuses results without a call.
             let content = |message: &Value| message.get("content").cloned().unwrap_or(Value::Null);
-            self.messages.extend(own[..results].iter().map(|message| chat_message("user", content(message))));
+            self.messages.extend(own[..results].iter().map(|message| self::message("user", content(message))));
         }
         let rest = own.into_iter().skip(results);
         self.messages.extend(rest.filter(|message| !(spoken && has_role(message, "system"))));
@@ -115,22 +117,9 @@ fn text_of(received: &ReceivedResponse<'_>) -> String {
 /// A call in message format. Arguments that are not a JSON object would make the server refuse all later messages.
 fn call_json(call: &ToolCall) -> Value {
     let good = matches!(parse(&call.arguments), Ok(Value::Dict(_)));
-    let mut function = Dict::new();
-    function.set("name", call.name.as_str());
-    function.set("arguments", if good { call.arguments.as_str() } else { "{}" });
-    let mut dict = Dict::new();
-    dict.set("id", call.id.as_str());
-    dict.set("type", "function");
-    dict.set("function", function);
-    dict.into()
-}
-
-fn result(id: &str, content: Value) -> Value {
-    let mut dict = Dict::new();
-    dict.set("role", "tool");
-    dict.set("tool_call_id", id);
-    dict.set("content", content);
-    dict.into()
+    let arguments = if good { call.arguments.as_str() } else { "{}" };
+    let function = object([("name", call.name.as_str().into()), ("arguments", arguments.into())]);
+    object([("id", call.id.as_str().into()), ("type", "function".into()), ("function", function)])
 }
 
 fn has_role(message: &Value, role: &str) -> bool {

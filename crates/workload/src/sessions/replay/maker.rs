@@ -7,9 +7,9 @@ use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use super::media;
-use super::messages::{chat_message, own_messages};
-use super::spec::ReplaySpec;
+use super::{ReplaySpec, own_messages};
 use crate::datasets::timed_trace::Blocks;
+use crate::sampling::chat::{message, object};
 use crate::sessions::error::TraceError;
 use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Prompt, Step, Trace};
@@ -100,7 +100,7 @@ impl<'t> Maker<'t> {
         ids.extend_from_slice(blocks.tokens(&format!("{}/own", step.id()), left as usize));
         let live = matches!(step.history, History::Live | History::Fork | History::Edges(_));
         if self.spec.chat {
-            request.chat_messages = Some(Value::List(vec![chat_message("user", tokenizer.decode(&ids))]));
+            request.chat_messages = Some(Value::List(vec![message("user", tokenizer.decode(&ids))]));
         } else if live {
             request.content = Content::Text(tokenizer.decode(&ids));
         } else {
@@ -161,7 +161,7 @@ impl<'t> Maker<'t> {
             }
         }
         let mut messages: Vec<Value> = match content.get("system") {
-            Some(Value::Str(system)) => vec![chat_message("system", system.as_str())],
+            Some(Value::Str(system)) => vec![message("system", system.as_str())],
             _ => Vec::new(),
         };
         if step.history == History::Recorded && (step.deltas || content.get("recorded_answer").is_some()) {
@@ -169,23 +169,27 @@ impl<'t> Maker<'t> {
         }
         if let Some(result) = content.get("tool_response") {
             let text = result.as_str().map_or_else(|| dumps(result), str::to_owned);
-            messages.push(chat_message("tool", text));
+            messages.push(message("tool", text));
         }
         let media = media::parts(content).map_err(|problem| cannot(step, &problem))?;
         let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
         match (content.get("messages"), content.get("text"), content.get("texts")) {
             (Some(Value::List(own)), ..) => messages.extend(own.iter().cloned()),
             (_, Some(Value::Str(text)), _) if media.is_empty() => {
-                messages.push(chat_message(role, text.as_str()));
+                messages.push(message(role, text.as_str()));
                 request.content = Content::Text(text.clone());
             }
             (_, text, texts) => {
                 let own = text.into_iter().chain(texts.and_then(Value::as_list).unwrap_or_default());
                 let own: Vec<&str> = own.filter_map(Value::as_str).collect();
-                let parts: Vec<Value> = own.iter().map(|text| media::text_part(text)).chain(media).collect();
+                let parts: Vec<Value> = own
+                    .iter()
+                    .map(|text| object([("type", "text".into()), ("text", (*text).into())]))
+                    .chain(media)
+                    .collect();
                 request.content = Content::Texts(own.into_iter().map(str::to_owned).collect());
                 if !parts.is_empty() {
-                    messages.push(chat_message(role, parts));
+                    messages.push(message(role, parts));
                 }
             }
         }
@@ -232,8 +236,8 @@ impl<'t> Maker<'t> {
                 continue;
             }
             let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default();
-            messages.push(chat_message("user", text("text")));
-            messages.push(chat_message("assistant", text("recorded_answer")));
+            messages.push(message("user", text("text")));
+            messages.push(message("assistant", text("recorded_answer")));
         }
         messages
     }

@@ -2,6 +2,8 @@
 
 use tacho_core::json::{Dict, Value};
 
+use crate::sampling::chat::object;
+
 /// The fields that contain media, and the content part that each becomes.
 const MEDIA: [(&str, &str); 6] = [
     ("image", "image_url"),
@@ -22,10 +24,8 @@ pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
             Some(one) => std::slice::from_ref(one),
         };
         for item in items {
-            parts.push(
-                part(kind, item)
-                    .ok_or_else(|| format!("cannot send its {name}: it is neither a link nor a data URL"))?,
-            );
+            let unknown = || format!("cannot send its {name}: it is neither a link nor a data URL");
+            parts.push(part(kind, item).ok_or_else(unknown)?);
         }
     }
     Ok(parts)
@@ -34,17 +34,5 @@ pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
 fn part(kind: &str, item: &Value) -> Option<Value> {
     let link = item.as_str().or_else(|| item.get("url")?.as_str());
     let link = link.filter(|link| ["http://", "https://", "data:"].iter().any(|start| link.starts_with(start)))?;
-    let mut url = Dict::new();
-    url.set("url", link);
-    let mut part = Dict::new();
-    part.set("type", kind);
-    part.set(kind, url);
-    Some(part.into())
-}
-
-pub(super) fn text_part(text: &str) -> Value {
-    let mut part = Dict::new();
-    part.set("type", "text");
-    part.set("text", text);
-    part.into()
+    Some(object([("type", kind.into()), (kind, object([("url", link.into())]))]))
 }

@@ -1,32 +1,17 @@
 //! One session of the file, with its fields validated.
 
-use tacho_core::json::{Dict, Value};
+use super::super::*;
 
-use crate::sessions::error::TraceError;
-use crate::sessions::readers::copied;
-use crate::sessions::row::Row;
-
-const SESSION: [&str; 12] = [
-    "session_id",
-    "turns",
-    "context_mode",
-    "pre_session_spawns",
-    "orchestrator",
-    "spawns",
-    "rounds",
-    "think_time_ms",
-    "think_time_sigma",
-    "think_time_min_ms",
-    "think_time_max_ms",
-    "type",
-];
-const TURN: [&str; 8] = ["messages", "model", "max_tokens", "tools", "extra", "delay", "forks", "spawns"];
+const SESSION: &str = "session_id turns context_mode pre_session_spawns orchestrator spawns rounds think_time_ms \
+                       think_time_sigma think_time_min_ms think_time_max_ms type";
+const TURN: &str = "messages model max_tokens tools extra delay forks spawns";
 
 #[derive(Debug)]
 pub(crate) struct Session<'d> {
     pub(crate) row: Row<'d>,
     pub(crate) id: String,
-    pub(crate) context: Context,
+    /// The history of later turns.
+    pub(crate) history: History,
     /// Whether its turns have no history.
     pub(crate) isolated: bool,
     pub(crate) orchestrates: bool,
@@ -34,13 +19,6 @@ pub(crate) struct Session<'d> {
     /// Children sent along with its first turn.
     pub(crate) before: Vec<String>,
     pub(crate) turns: Vec<Turn<'d>>,
-}
-
-/// The source of the history of later turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Context {
-    Live,
-    Recorded,
 }
 
 /// A turn of a session, or a step of an orchestrator.
@@ -66,14 +44,14 @@ pub(crate) struct Spawn {
 }
 
 impl<'d> Session<'d> {
-    pub(crate) fn read(row: &Row<'d>) -> Result<Self, TraceError> {
-        row.only(&SESSION)?;
-        let id = row.need("session_id", row.name("session_id")?)?;
+    pub(crate) fn read(row: &Row<'d>) -> Result<Self> {
+        row.only(SESSION)?;
+        let id = row.need("session_id", Row::name)?;
         let orchestrates = row.get("orchestrator").is_some_and(|value| *value == Value::Bool(true));
-        let (context, isolated) = match row.text("context_mode")? {
-            None | Some("deltas_without_responses") => (Context::Live, false),
-            Some("deltas_with_responses") => (Context::Recorded, false),
-            Some("message_array_with_responses") => (Context::Recorded, true),
+        let (history, isolated) = match row.text("context_mode")? {
+            None | Some("deltas_without_responses") => (History::Live, false),
+            Some("deltas_with_responses") => (History::Recorded, false),
+            Some("message_array_with_responses") => (History::Recorded, true),
             Some(other) => return Err(row.wrong("context_mode", format!("{other:?} is not known"))),
         };
         let turns = if orchestrates { rounds(row)? } else { turns(row)? };
@@ -82,16 +60,16 @@ impl<'d> Session<'d> {
         if sigma.is_some_and(|sigma| sigma <= 0.0 || sigma > 10.0) {
             return Err(row.wrong("think_time_sigma", "must be above 0 and at most 10"));
         }
-        let varied_think_time = sigma.is_some();
-        let session =
-            Session { row: row.clone(), id, context, isolated, orchestrates, varied_think_time, before, turns };
+        let (varied_think_time, history) = (sigma.is_some(), if orchestrates { History::None } else { history });
+        let row = row.clone();
+        let session = Session { row, id, history, isolated, orchestrates, varied_think_time, before, turns };
         session.check_forks()?;
         session.check_joins()?;
         Ok(session)
     }
 
     /// Checks that a fork that does not run in the background ends its session.
-    fn check_forks(&self) -> Result<(), TraceError> {
+    fn check_forks(&self) -> Result<()> {
         let early = self.turns.iter().rev().skip(1).find(|turn| turn.ends);
         match early.and_then(|turn| turn.row.as_ref()) {
             None => Ok(()),
@@ -100,7 +78,7 @@ impl<'d> Session<'d> {
         }
     }
 
-    fn check_joins(&self) -> Result<(), TraceError> {
+    fn check_joins(&self) -> Result<()> {
         for (number, turn) in self.turns.iter().enumerate() {
             let outside = |join_at: usize| join_at <= number || join_at >= self.turns.len();
             if turn.spawns.iter().filter_map(|group| group.join_at).any(outside) {
@@ -112,13 +90,13 @@ impl<'d> Session<'d> {
     }
 }
 
-fn turns<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
+fn turns<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>> {
     for field in ["spawns", "rounds", "think_time_ms", "think_time_sigma"] {
         if row.has(field) {
             return Err(row.wrong(field, "is for orchestrators only"));
         }
     }
-    let rows = row.need("turns", row.rows("turns")?)?;
+    let rows = row.need("turns", Row::rows)?;
     if rows.is_empty() {
         return Err(row.wrong("turns", "has no turn"));
     }
@@ -126,9 +104,9 @@ fn turns<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
     rows.into_iter().enumerate().map(|(number, row)| turn(row, number, number == last)).collect()
 }
 
-fn turn(row: Row<'_>, number: usize, last: bool) -> Result<Turn<'_>, TraceError> {
-    row.only(&TURN)?;
-    row.need("messages", row.messages("messages")?)?;
+fn turn(row: Row<'_>, number: usize, last: bool) -> Result<Turn<'_>> {
+    row.only(TURN)?;
+    row.need("messages", Row::messages)?;
     row.list("tools")?;
     let (forks, ends) = forks(&row)?;
     let spawns = spawns(&row, (!last).then_some(number + 1))?;
@@ -139,7 +117,7 @@ fn turn(row: Row<'_>, number: usize, last: bool) -> Result<Turn<'_>, TraceError>
     }
     Ok(Turn {
         content: Some(copied(&row, &["messages", "tools"])),
-        model: row.text("model")?.map(str::to_owned),
+        model: row.string("model")?,
         max_tokens: row.positive("max_tokens")?,
         extra: row.object("extra")?.cloned(),
         delay_ms: row.span("delay")?,
@@ -151,7 +129,7 @@ fn turn(row: Row<'_>, number: usize, last: bool) -> Result<Turn<'_>, TraceError>
 }
 
 /// Names of forked children, and whether one of them ends the session.
-fn forks(row: &Row<'_>) -> Result<(Vec<String>, bool), TraceError> {
+fn forks(row: &Row<'_>) -> Result<(Vec<String>, bool)> {
     let (mut names, mut ends) = (Vec::new(), false);
     for (index, item) in row.list("forks")?.unwrap_or_default().iter().enumerate() {
         let field = format!("forks[{index}]");
@@ -161,9 +139,9 @@ fn forks(row: &Row<'_>) -> Result<(Vec<String>, bool), TraceError> {
                 ends = true;
             }
             Value::Dict(dict) => {
-                let inner = Row { way: format!("{}{field}.", row.way), dict, ..row.clone() };
-                inner.only(&["child", "background"])?;
-                names.push(inner.need("child", inner.name("child")?)?);
+                let inner = row.inner(&field, dict);
+                inner.only("child background")?;
+                names.push(inner.need("child", Row::name)?);
                 ends |= !dict.get("background").is_some_and(|value| *value == Value::Bool(true));
             }
             _ => return Err(row.wrong(&field, "must be a session's name or an object with child")),
@@ -173,15 +151,15 @@ fn forks(row: &Row<'_>) -> Result<(Vec<String>, bool), TraceError> {
 }
 
 /// Spawned groups; those without an explicit join are joined by the `next` turn.
-fn spawns(row: &Row<'_>, next: Option<usize>) -> Result<Vec<Spawn>, TraceError> {
+fn spawns(row: &Row<'_>, next: Option<usize>) -> Result<Vec<Spawn>> {
     let mut groups = Vec::new();
     for (index, item) in row.list("spawns")?.unwrap_or_default().iter().enumerate() {
         let field = format!("spawns[{index}]");
         match item {
             Value::Str(name) => groups.push(Spawn { children: vec![name.clone()], join_at: next }),
             Value::Dict(dict) => {
-                let inner = Row { way: format!("{}{field}.", row.way), dict, ..row.clone() };
-                inner.only(&["children", "join_at"])?;
+                let inner = row.inner(&field, dict);
+                inner.only("children join_at")?;
                 let children = names(&inner, "children")?;
                 if children.is_empty() {
                     return Err(inner.missing("children"));
@@ -196,12 +174,12 @@ fn spawns(row: &Row<'_>, next: Option<usize>) -> Result<Vec<Spawn>, TraceError> 
 }
 
 /// The steps of an orchestrator: one per round, and one that waits for the last round.
-fn rounds<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
+fn rounds<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>> {
     if row.has("turns") {
         return Err(row.wrong("turns", "an orchestrator has no turns"));
     }
     let think = row.span("think_time_ms")?;
-    let round = |row: &Row<'d>, number: usize, joined: bool, own: Option<f64>| -> Result<Turn<'d>, TraceError> {
+    let round = |row: &Row<'d>, number: usize, joined: bool, own: Option<f64>| -> Result<Turn<'d>> {
         let spawns = spawns(row, joined.then_some(number + 1))?;
         if spawns.is_empty() {
             return Err(row.missing("spawns"));
@@ -213,12 +191,12 @@ fn rounds<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
         None => return Ok(vec![round(row, 0, false, None)?]),
         Some(Value::List(_)) => {
             for (number, inner) in row.rows("rounds")?.unwrap_or_default().iter().enumerate() {
-                inner.only(&["spawns", "think_time_ms"])?;
+                inner.only("spawns think_time_ms")?;
                 steps.push(round(inner, number, true, inner.span("think_time_ms")?)?);
             }
         }
         Some(_) => {
-            let count = row.need("rounds", row.positive("rounds")?)?;
+            let count = row.need("rounds", Row::positive)?;
             for number in 0..count as usize {
                 steps.push(round(row, number, true, None)?);
             }
@@ -231,7 +209,7 @@ fn rounds<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
     Ok(steps)
 }
 
-fn names(row: &Row<'_>, field: &str) -> Result<Vec<String>, TraceError> {
+fn names(row: &Row<'_>, field: &str) -> Result<Vec<String>> {
     let items = row.list(field)?.unwrap_or_default();
     let names = items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>();
     names.ok_or_else(|| row.wrong(field, "must be names of sessions"))

@@ -1,12 +1,7 @@
 //! Dependencies between the sessions of a file, and their validation.
 
-use std::collections::HashMap;
-
-use tacho_core::json::Value;
-
+use super::super::*;
 use super::session::Session;
-use crate::sessions::error::TraceError;
-use crate::sessions::source::Source;
 
 #[derive(Debug)]
 pub(crate) struct Shape {
@@ -16,7 +11,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Validates the dependencies between the sessions.
-    pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self, TraceError> {
+    pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self> {
         let mut places = HashMap::new();
         for (place, session) in sessions.iter().enumerate() {
             if places.insert(session.id.clone(), place).is_some() {
@@ -60,7 +55,7 @@ impl Shape {
         self.places[name]
     }
 
-    fn acyclic(&self, source: &Source, sessions: &[Session<'_>]) -> Result<(), TraceError> {
+    fn acyclic(&self, source: &Source, sessions: &[Session<'_>]) -> Result<()> {
         // 0: not visited, 1: an ancestor, 2: done.
         let mut state = vec![0u8; sessions.len()];
         for start in 0..sessions.len() {
@@ -100,7 +95,7 @@ fn children<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'static str,
 }
 
 /// Checks that a system message comes first: in the session, or in each turn without history.
-fn check_systems(session: &Session<'_>, forked: bool) -> Result<(), TraceError> {
+fn check_systems(session: &Session<'_>, forked: bool) -> Result<()> {
     for (number, turn) in session.turns.iter().enumerate() {
         let Some(row) = &turn.row else { continue };
         for (at, message) in row.list("messages")?.unwrap_or_default().iter().enumerate() {

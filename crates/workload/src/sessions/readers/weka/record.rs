@@ -1,39 +1,11 @@
 //! One trace of the file, with its fields validated.
 
-use crate::sessions::error::TraceError;
-use crate::sessions::model::{clean, from_s};
-use crate::sessions::row::Row;
+use super::super::*;
 
-const TRACE: [&str; 8] =
-    ["id", "models", "block_size", "hash_id_scope", "tool_tokens", "system_tokens", "totals", "requests"];
-const CALL: [&str; 12] = [
-    "t",
-    "type",
-    "model",
-    "in",
-    "out",
-    "hash_ids",
-    "input_types",
-    "output_types",
-    "stop",
-    "api_time",
-    "think_time",
-    "ttft",
-];
-const AGENT: [&str; 12] = [
-    "t",
-    "type",
-    "agent_id",
-    "subagent_type",
-    "duration_ms",
-    "total_tokens",
-    "tool_use_count",
-    "status",
-    "requests",
-    "models",
-    "tool_tokens",
-    "system_tokens",
-];
+const TRACE: &str = "id models block_size hash_id_scope tool_tokens system_tokens totals requests";
+const CALL: &str = "t type model in out hash_ids input_types output_types stop api_time think_time ttft";
+const AGENT: &str = "t type agent_id subagent_type duration_ms total_tokens tool_use_count status requests models \
+                     tool_tokens system_tokens";
 
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -80,17 +52,17 @@ impl Call {
 }
 
 impl Record {
-    pub(crate) fn read(row: &Row<'_>) -> Result<Self, TraceError> {
-        row.only(&TRACE)?;
-        let block = row.need("block_size", row.positive("block_size")?)?;
+    pub(crate) fn read(row: &Row<'_>) -> Result<Self> {
+        row.only(TRACE)?;
+        let block = row.need("block_size", Row::positive)?;
         let global = match row.text("hash_id_scope")? {
             None | Some("local") => false,
             Some("global") => true,
             Some(other) => return Err(row.wrong("hash_id_scope", format!("must be local or global, not {other:?}"))),
         };
-        let id = row.need("id", row.name("id")?)?;
+        let id = row.need("id", Row::name)?;
         let mut record = Record { id, block, global, calls: Vec::new(), agents: Vec::new(), orphans: 0 };
-        for request in row.need("requests", row.rows("requests")?)? {
+        for request in row.need("requests", Row::rows)? {
             match row_type(&request)? {
                 "subagent" => record.add_agent(&request)?,
                 _ => record.calls.push(call(&request, None)?),
@@ -99,15 +71,15 @@ impl Record {
         Ok(record)
     }
 
-    fn add_agent(&mut self, row: &Row<'_>) -> Result<(), TraceError> {
-        row.only(&AGENT)?;
-        let name = format!("sa:{}", row.need("agent_id", row.name("agent_id")?)?);
+    fn add_agent(&mut self, row: &Row<'_>) -> Result<()> {
+        row.only(AGENT)?;
+        let name = format!("sa:{}", row.need("agent_id", Row::name)?);
         if self.agents.iter().any(|agent| agent.name == name) {
             return Err(row.wrong("agent_id", "duplicate agent: another one of this trace has this name"));
         }
-        let start = row.need("t", row.number("t")?)?;
+        let start = row.need("t", Row::number)?;
         let mut calls = Vec::new();
-        for inner in row.need("requests", row.rows("requests")?)? {
+        for inner in row.need("requests", Row::rows)? {
             if row_type(&inner)? == "subagent" {
                 return Err(inner.wrong("type", "a sub-agent inside of a sub-agent cannot be read"));
             }
@@ -123,17 +95,17 @@ impl Record {
     }
 }
 
-fn row_type<'d>(row: &Row<'d>) -> Result<&'d str, TraceError> {
-    match row.need("type", row.text("type")?)? {
+fn row_type<'d>(row: &Row<'d>) -> Result<&'d str> {
+    match row.need("type", Row::text)? {
         known @ ("n" | "s" | "subagent") => Ok(known),
         other => Err(row.wrong("type", format!("must be n, s or subagent, not {other:?}"))),
     }
 }
 
 /// A call. Inside a sub-agent, a time before its start is relative to that start.
-fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call, TraceError> {
-    row.only(&CALL)?;
-    let time = row.need("t", row.span("t")?)?;
+fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call> {
+    row.only(CALL)?;
+    let time = row.need("t", Row::span)?;
     row.span("think_time")?;
     row.span("ttft")?;
     let start_ms = match spawned {
@@ -144,9 +116,9 @@ fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call, TraceError> {
         way: row.way.clone(),
         start_ms,
         api_s: row.span("api_time")?,
-        model: row.text("model")?.map(str::to_owned),
-        input: row.need("in", row.count("in")?)?,
-        output: row.need("out", row.count("out")?)?,
+        model: row.string("model")?,
+        input: row.need("in", Row::count)?,
+        output: row.need("out", Row::count)?,
         ids: row.ids("hash_ids")?.unwrap_or_default(),
     })
 }
