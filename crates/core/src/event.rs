@@ -32,6 +32,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts one finished request.
+    pub fn finish_one(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Reads the finished, failed, token and in-flight counts.
     pub fn read(&self) -> (u64, u64, u64, u64) {
         (

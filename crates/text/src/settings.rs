@@ -8,65 +8,16 @@ use crate::Error;
 use crate::class::effective;
 use crate::template::Templates;
 
-/// A tokenizer class, its attributes and their default tokens.
-type ClassDefaults = (&'static str, &'static [(&'static str, &'static str)]);
-
-/// Default special tokens of tokenizer classes, for files that do not name them.
-const CLASS_DEFAULTS: &[ClassDefaults] = &[
-    (
-        "GPT2Tokenizer",
-        &[("unk_token", "<|endoftext|>"), ("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>")],
-    ),
-    ("LlamaTokenizer", &[("unk_token", "<unk>"), ("bos_token", "<s>"), ("eos_token", "</s>")]),
-    (
-        "Qwen2Tokenizer",
-        &[("unk_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")],
-    ),
-    (
-        "BertTokenizer",
-        &[
-            ("unk_token", "[UNK]"),
-            ("sep_token", "[SEP]"),
-            ("pad_token", "[PAD]"),
-            ("cls_token", "[CLS]"),
-            ("mask_token", "[MASK]"),
-        ],
-    ),
-    (
-        "RobertaTokenizer",
-        &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("sep_token", "</s>"),
-            ("cls_token", "<s>"),
-            ("unk_token", "<unk>"),
-            ("pad_token", "<pad>"),
-            ("mask_token", "<mask>"),
-        ],
-    ),
-    ("T5Tokenizer", &[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]),
-    (
-        "XLMRobertaTokenizer",
-        &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("sep_token", "</s>"),
-            ("cls_token", "<s>"),
-            ("unk_token", "<unk>"),
-            ("pad_token", "<pad>"),
-            ("mask_token", "<mask>"),
-        ],
-    ),
-    (
-        "GemmaTokenizer",
-        &[
-            ("unk_token", "<unk>"),
-            ("bos_token", "<bos>"),
-            ("eos_token", "<eos>"),
-            ("pad_token", "<pad>"),
-            ("mask_token", "<mask>"),
-        ],
-    ),
+/// Default special tokens of tokenizer classes, for files that do not name them: `bos=<s>` is the `bos_token`.
+const CLASS_DEFAULTS: &[(&str, &str)] = &[
+    ("GPT2Tokenizer", "unk=<|endoftext|> bos=<|endoftext|> eos=<|endoftext|>"),
+    ("LlamaTokenizer", "unk=<unk> bos=<s> eos=</s>"),
+    ("Qwen2Tokenizer", "unk=<|endoftext|> eos=<|endoftext|> pad=<|endoftext|>"),
+    ("BertTokenizer", "unk=[UNK] sep=[SEP] pad=[PAD] cls=[CLS] mask=[MASK]"),
+    ("RobertaTokenizer", "bos=<s> eos=</s> sep=</s> cls=<s> unk=<unk> pad=<pad> mask=<mask>"),
+    ("T5Tokenizer", "eos=</s> unk=<unk> pad=<pad>"),
+    ("XLMRobertaTokenizer", "bos=<s> eos=</s> sep=</s> cls=<s> unk=<unk> pad=<pad> mask=<mask>"),
+    ("GemmaTokenizer", "unk=<unk> bos=<bos> eos=<eos> pad=<pad> mask=<mask>"),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -143,10 +94,10 @@ fn named_tokens(config: &Map<String, Value>, class: Option<&str>) -> Vec<(String
         .filter(|(key, _)| key.ends_with("_token"))
         .filter_map(|(key, value)| Some((key.clone(), token_text(value)?.to_owned())))
         .collect();
-    let defaults = CLASS_DEFAULTS.iter().find(|(name, _)| Some(*name) == class).map_or(&[][..], |(_, tokens)| tokens);
-    for (attribute, token) in defaults.iter().filter(|(attribute, _)| !config.contains_key(*attribute)) {
-        named.push(((*attribute).to_owned(), (*token).to_owned()));
-    }
+    let defaults = CLASS_DEFAULTS.iter().find(|(name, _)| Some(*name) == class).map_or("", |(_, tokens)| tokens);
+    let defaults = defaults.split(' ').filter_map(|entry| entry.split_once('='));
+    let defaults = defaults.map(|(name, token)| (format!("{name}_token"), token.to_owned()));
+    named.extend(defaults.filter(|(attribute, _)| !config.contains_key(attribute)));
     for key in ["extra_special_tokens", "additional_special_tokens"] {
         let extra: Vec<&Value> = match config.get(key) {
             Some(Value::Array(tokens)) => tokens.iter().collect(),

@@ -57,6 +57,7 @@ use crate::datasets::kind::Rows::{Generated, ReadWhole};
 use crate::datasets::kind::Times;
 use crate::hub::{Hub, HubError};
 use crate::requests::carrier::Need::{Chat, Media, TokenIds};
+use crate::sampling::context::SampleContext;
 use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
@@ -84,57 +85,82 @@ pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },
 ];
 
-/// The dataset of a workload and its settings.
-#[derive(Debug, Clone, PartialEq)]
-pub enum WorkloadSpec {
-    Random(RandomSpec),
+/// Declares each kind of workload once: its settings, its sampler, and where its seed is, if it draws.
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $kind:ident($spec:ty) => $sample:path $(, $($seed:ident).+)?;)*) => {
+        /// The dataset of a workload and its settings.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum WorkloadSpec {
+            $($(#[$doc])* $kind($spec),)*
+        }
+
+        fn make(spec: &WorkloadSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+            match spec {
+                $(WorkloadSpec::$kind(spec) => $sample(spec, context),)*
+            }
+        }
+
+        impl WorkloadSpec {
+            fn seed_mut(&mut self) -> Option<&mut i64> {
+                match self {
+                    $($(WorkloadSpec::$kind(spec) => Some(&mut spec.$($seed).+),)?)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+workloads! {
+    Random(RandomSpec) => random::sample, seed;
     /// Random tokens with random images and videos.
-    RandomMm(RandomMmSpec),
+    RandomMm(RandomMmSpec) => random_mm::sample, seed;
     /// A random query with random documents.
-    RandomRerank(RandomRerankSpec),
+    RandomRerank(RandomRerankSpec) => random_rerank::sample, seed;
     /// Random tokens after a few shared prefixes.
-    PrefixRepetition(PrefixRepetitionSpec),
+    PrefixRepetition(PrefixRepetitionSpec) => prefix_repetition::sample, seed;
     /// The first questions of recorded conversations.
-    ShareGpt(ShareGptSpec),
+    ShareGpt(ShareGptSpec) => sharegpt::sample, selection.seed;
     /// Recorded lengths with synthetic text.
-    BurstGpt(BurstGptSpec),
+    BurstGpt(BurstGptSpec) => burstgpt::sample, selection.seed;
     /// Recorded lengths at recorded times.
-    BurstReplay(BurstReplaySpec),
-    Custom(CustomSpec),
+    BurstReplay(BurstReplaySpec) => burstgpt::replay;
+    Custom(CustomSpec) => custom::sample, selection.seed;
     /// User-supplied prompts at their recorded times.
-    CustomReplay(CustomReplaySpec),
+    CustomReplay(CustomReplaySpec) => custom::replay;
     /// Rows of a command or of a file whose columns are mapped.
-    Rows(RowsSpec),
+    Rows(RowsSpec) => rows::sample, selection.seed;
     /// User-supplied prompts with images.
-    CustomImage(CustomImageSpec),
+    CustomImage(CustomImageSpec) => custom_image::sample, selection.seed;
     /// User-supplied prompts with audio.
-    CustomAudio(CustomAudioSpec),
+    CustomAudio(CustomAudioSpec) => custom_audio::sample, selection.seed;
     /// A dataset of the Hugging Face Hub.
-    Hf(HfSpec),
+    Hf(HfSpec) => hf::sample, selection.seed;
     /// A dataset of the Hub of which one column is sent.
-    HfText(HfTextSpec),
+    HfText(HfTextSpec) => hf::sample_text, hf.selection.seed;
     /// Recorded bodies of chat requests.
-    OpenAi(OpenAiSpec),
+    OpenAi(OpenAiSpec) => openai::sample;
     /// Groups of questions, each with its own system prompt.
-    SharedPrefix(SharedPrefixSpec),
-    SpecBench(SpecBenchSpec),
-    SpeedBench(SpeedBenchSpec),
+    SharedPrefix(SharedPrefixSpec) => shared_prefix::sample, seed;
+    SpecBench(SpecBenchSpec) => spec_bench::sample, selection.seed;
+    SpeedBench(SpeedBenchSpec) => speed_bench::sample, selection.seed;
     /// Recorded lengths, times and shared blocks.
-    TimedTrace(TimedTraceSpec),
-    Mooncake(MooncakeSpec),
+    TimedTrace(TimedTraceSpec) => timed_trace::sample;
+    Mooncake(MooncakeSpec) => mooncake::sample;
     /// Composed clients of production traffic.
-    ServeGen(ServeGenSpec),
+    ServeGen(ServeGenSpec) => servegen::sample, selection.seed;
     /// Lines of a poem.
-    Sonnet(SonnetSpec),
-    Structured(StructuredSpec),
-    PrefixCaching(PrefixCachingSpec),
-    LongDocument(LongDocumentSpec),
+    Sonnet(SonnetSpec) => sonnet::sample;
+    Structured(StructuredSpec) => scenarios::sample_structured;
+    PrefixCaching(PrefixCachingSpec) => scenarios::sample_prefix_caching;
+    LongDocument(LongDocumentSpec) => scenarios::sample_long_document;
     /// Requests of several priorities.
-    Prioritization(PrioritizationSpec),
+    Prioritization(PrioritizationSpec) => scenarios::sample_prioritization;
     /// Several classes of traffic.
-    Mix(MixSpec),
+    Mix(MixSpec) => mix::sample;
     /// Another dataset with drawn output lengths.
-    OutputLengths(Box<OutputLengthsSpec>),
+    OutputLengths(Box<OutputLengthsSpec>) => sample_output_lengths, seed;
 }
 
 /// A dataset whose output lengths are drawn.
@@ -167,7 +193,7 @@ pub fn sample(
     globals: &mut Globals,
     counters: &Counters,
 ) -> Result<Sampled, Error> {
-    let sampled = make(spec, tokenizer, globals, counters)?;
+    let sampled = make(spec, &mut SampleContext { tokenizer, globals, counters })?;
     sampled.check(0)?;
     Ok(sampled)
 }
@@ -210,6 +236,22 @@ impl WorkloadSpec {
         WorkloadSpec::OutputLengths(Box::new(OutputLengthsSpec { seed, workload: self, lengths }))
     }
 
+    /// The spec with its seed advanced by `by`. Rows of a file without random draws repeat unchanged.
+    pub fn reseeded(&self, by: i64) -> WorkloadSpec {
+        if let WorkloadSpec::Mix(mix) = self {
+            return WorkloadSpec::Mix(mix.reseeded(by));
+        }
+        let mut spec = self.clone();
+        if let WorkloadSpec::OutputLengths(own) = &mut spec {
+            own.workload = own.workload.reseeded(by);
+        }
+        if let Some(seed) = spec.seed_mut() {
+            // Seeds are 32 bits wide, like those of flags.
+            *seed = (*seed).wrapping_add(by).rem_euclid(1 << 32);
+        }
+        spec
+    }
+
     /// The spec for a run with this model, which its commands are told.
     pub fn for_model(&self, model: &str) -> WorkloadSpec {
         let mut spec = self.clone();
@@ -229,46 +271,10 @@ impl WorkloadSpec {
     }
 }
 
-fn make(
-    spec: &WorkloadSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    match spec {
-        WorkloadSpec::Random(spec) => random::sample(spec, tokenizer, counters),
-        WorkloadSpec::RandomMm(spec) => random_mm::sample(spec, tokenizer, counters),
-        WorkloadSpec::RandomRerank(spec) => random_rerank::sample(spec, tokenizer, counters),
-        WorkloadSpec::PrefixRepetition(spec) => prefix_repetition::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::ShareGpt(spec) => sharegpt::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::BurstGpt(spec) => burstgpt::sample(spec, tokenizer, counters),
-        WorkloadSpec::BurstReplay(spec) => burstgpt::replay(spec, tokenizer, counters),
-        WorkloadSpec::CustomReplay(spec) => custom::replay(spec, tokenizer, globals, counters),
-        WorkloadSpec::Custom(spec) => custom::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::Rows(spec) => rows::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::CustomImage(spec) => custom_image::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::CustomAudio(spec) => custom_audio::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::Hf(spec) => hf::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::HfText(spec) => hf::sample_text(spec, tokenizer, globals, counters),
-        WorkloadSpec::OpenAi(spec) => openai::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::SharedPrefix(spec) => shared_prefix::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::SpecBench(spec) => spec_bench::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::SpeedBench(spec) => speed_bench::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::Mooncake(spec) => mooncake::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::ServeGen(spec) => servegen::sample(spec, tokenizer, counters),
-        WorkloadSpec::Sonnet(spec) => sonnet::sample(spec, tokenizer, globals, counters),
-        WorkloadSpec::Structured(spec) => scenarios::sample_structured(spec, tokenizer, globals),
-        WorkloadSpec::PrefixCaching(spec) => scenarios::sample_prefix_caching(spec, tokenizer, globals),
-        WorkloadSpec::LongDocument(spec) => scenarios::sample_long_document(spec, tokenizer, globals),
-        WorkloadSpec::Prioritization(spec) => scenarios::sample_prioritization(spec, tokenizer, globals),
-        WorkloadSpec::Mix(spec) => mix::sample_mix(spec, tokenizer, counters),
-        WorkloadSpec::OutputLengths(spec) => {
-            let mut sampled = make(&spec.workload, tokenizer, globals, counters)?;
-            spec.lengths.apply_to_outputs(spec.seed.unsigned_abs(), &mut sampled.requests);
-            Ok(sampled)
-        }
-    }
+fn sample_output_lengths(spec: &OutputLengthsSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let mut sampled = make(&spec.workload, context)?;
+    spec.lengths.apply_to_outputs(spec.seed.unsigned_abs(), &mut sampled.requests);
+    Ok(sampled)
 }
 
 impl Hub {
@@ -298,13 +304,7 @@ mod tests {
         let path = |name: &str| {
             std::path::PathBuf::from(format!("{}/../../examples/datasets/{name}.jsonl", env!("CARGO_MANIFEST_DIR")))
         };
-        let all = || Selection {
-            seed: 0,
-            num_prompts: -1,
-            shuffle: false,
-            oversample: false,
-            request_id_prefix: String::new(),
-        };
+        let all = || Selection { num_prompts: -1, ..Selection::default() };
         let custom = CustomSpec {
             path: path("custom"),
             selection: all(),

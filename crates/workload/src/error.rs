@@ -306,7 +306,7 @@ pub enum ImageProblem {
     #[error("the file cannot be read ({reason})")]
     Unreadable { reason: String },
     #[error(
-        "it is broken, of no known kind or has more than 178956970 pixels: PNG, JPEG, GIF, WebP and BMP can be sent as client-side data"
+        "it is broken, of no known kind or has more than 178956970 pixels: PNG, JPEG and WebP can be sent as client-side data, so convert others to PNG"
     )]
     Undecodable,
     #[error("the server answered HTTP {status}")]

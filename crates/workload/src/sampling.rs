@@ -2,11 +2,11 @@
 
 pub(crate) mod buckets;
 pub(crate) mod chat;
+pub(crate) mod context;
 pub(crate) mod fit_length;
 pub(crate) mod length_dist;
 pub(crate) mod lengths;
 pub(crate) mod literal;
-mod reseed;
 pub(crate) mod sampled;
 pub(crate) mod selection;
 pub(crate) mod timing;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use tacho_core::bounded::TokenCount;
+use tacho_core::json::python_float;
 
 use tacho_core::{Counters, Request};
 use tacho_pyrand::RandomState;
@@ -10,11 +11,11 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::limits::LENGTH;
 use crate::parallel;
-use crate::sampling::lengths::python_float;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sampling::timing;
-use crate::sources::csv::Records;
+use crate::sources::csv::Table;
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,12 +37,8 @@ pub struct BurstReplaySpec {
 type Recorded = (u64, i64, Option<f64>);
 
 /// Generates the requests; does not use the global generators.
-pub(crate) fn sample(
-    spec: &BurstGptSpec,
-    tokenizer: Option<&Tokenizer>,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "burstgpt" })?;
+pub(crate) fn sample(spec: &BurstGptSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("burstgpt")?;
     let selection = &spec.selection;
     let seed = u32::try_from(selection.seed).map_err(|_| Error::SeedOutOfRange { seed: selection.seed })?;
     let rows = spec.rows()?;
@@ -56,22 +53,18 @@ pub(crate) fn sample(
         state.choice_replacing(rows.len(), count)
     };
     let chosen: Vec<Recorded> = chosen.into_iter().map(|row| (rows[row].0, rows[row].1, None)).collect();
-    Ok(Sampled::of(spec.requests(&chosen, tokenizer, counters)))
+    Ok(Sampled::of(spec.requests(&chosen, tokenizer, context.counters)))
 }
 
 /// Generates the requests of a replay.
-pub(crate) fn replay(
-    spec: &BurstReplaySpec,
-    tokenizer: Option<&Tokenizer>,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "burstgpt" })?;
+pub(crate) fn replay(spec: &BurstReplaySpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("burstgpt")?;
     let mut rows = spec.burst.rows()?;
     rows.truncate(spec.burst.selection.wanted());
     if rows.is_empty() {
         return Err(Error::NoMatchingRow { path: spec.burst.path.clone() });
     }
-    let mut requests = spec.burst.requests(&rows, tokenizer, counters);
+    let mut requests = spec.burst.requests(&rows, tokenizer, context.counters);
     timing::from_the_first(&mut requests, spec.time_scale)?;
     Ok(Sampled::of(requests))
 }
@@ -82,7 +75,7 @@ impl BurstGptSpec {
         let vocab_size = tokenizer.vocab_size().max(1);
         let request = |(index, &(input, output, timestamp)): (usize, &Recorded)| {
             let ids: Vec<u32> = (0..input as usize).map(|place| ((index + place) % vocab_size) as u32).collect();
-            counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            counters.finish_one();
             let id = self.selection.id(index);
             Request { id, timestamp, ..Request::text(tokenizer.decode(&ids), input, output) }
         };
@@ -91,18 +84,18 @@ impl BurstGptSpec {
 
     /// The successful GPT-4 rows. They are found by column names, but lengths by column positions, as in vLLM.
     fn rows(&self) -> Result<Vec<Recorded>, Error> {
-        let records = Records::read(&self.path)?;
+        let records = Table::read(&self.path)?;
         let column =
             |name| records.column(name).ok_or_else(|| Error::NoColumn { path: self.path.clone(), column: name });
         let (model, response) = (column("Model")?, column("Response tokens")?);
         let time = records.column("Timestamp");
         let mut rows = Vec::new();
-        for (line, fields) in &records.rows {
+        for (line, fields) in records.rows() {
             let number = |place: usize, field: &str| {
                 let number = fields.get(place).and_then(|text| python_float(text));
                 number.filter(|number| TokenCount::holds(*number as i64)).ok_or_else(|| Error::LineField {
                     path: self.path.clone(),
-                    line: *line,
+                    line,
                     field: field.to_owned(),
                     expected: LENGTH,
                 })
@@ -121,17 +114,17 @@ impl BurstGptSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
 
     #[test]
     fn a_replay_keeps_order_and_times() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let rows = "Timestamp,Model,Request tokens,Response tokens\n100,GPT-4,3,1\n101,ChatGPT,9,9\n104.5,GPT-4,4,2\n";
         std::fs::write(file.path(), rows).unwrap();
-        let selection =
-            Selection { seed: 0, num_prompts: 9, shuffle: true, oversample: true, request_id_prefix: String::new() };
+        let selection = Selection { num_prompts: 9, shuffle: true, oversample: true, ..Selection::default() };
         let burst = BurstGptSpec { path: file.path().to_path_buf(), selection };
         let spec = BurstReplaySpec { burst, time_scale: 2.0 };
-        let requests = replay(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap().requests;
+        let requests = with_builtin(|context| replay(&spec, context)).unwrap().requests;
         let seen: Vec<_> =
             requests.iter().map(|request| (request.prompt_len, request.output_len, request.timestamp)).collect();
         assert_eq!(seen, [(3, 1, Some(0.0)), (4, 2, Some(9.0))]);

@@ -1,19 +1,16 @@
 //! `custom`: user-supplied prompts, one JSON object per line. `spec_bench` and `speed_bench` sample the same way.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use tacho_core::bounded::TokenCount;
 
-use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Counters, Labels, Request};
-use tacho_pyrand::Globals;
+use tacho_core::json::{Dict, Value, python_float};
+use tacho_core::{Content, Labels, Request};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
-use crate::parallel;
 use crate::sampling::chat::Chat;
-use crate::sampling::lengths::python_float;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sampling::timing;
@@ -42,15 +39,10 @@ pub struct CustomReplaySpec {
 }
 
 /// Generates the requests of a replay.
-pub(crate) fn replay(
-    spec: &CustomReplaySpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn replay(spec: &CustomReplaySpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let selection = Selection { shuffle: false, oversample: false, ..spec.custom.selection.clone() };
     let custom = CustomSpec { selection, ..spec.custom.clone() };
-    let mut sampled = sample(&custom, tokenizer, globals, counters)?;
+    let mut sampled = sample(&custom, context)?;
     let lines = load(&custom.path)?;
     for (request, row) in sampled.requests.iter_mut().zip(lines.rows()) {
         let seconds = row.object.get("timestamp").and_then(Value::as_f64);
@@ -61,19 +53,14 @@ pub(crate) fn replay(
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &CustomSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &CustomSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let mut lines = load(&spec.path)?;
     let mut prompts = lines.rows().iter().filter_map(|row| row.object.get("prompt")).peekable();
     if prompts.peek().is_some_and(|first| **first != Value::Null) && prompts.all(is_numeric) {
         return Err(Error::NumericPrompts { path: spec.path.clone() });
     }
     let lengths = OutputLengths::new(spec.output_len, &lines);
-    spec.selection.arrange(lines.rows_mut(), globals);
+    spec.selection.arrange(lines.rows_mut(), context.globals);
     let prompt = |row: &Line| match row.object.get("prompt") {
         None | Some(Value::Null) => Err(lines.wrong(row, "prompt", "given")),
         Some(prompt) => Ok(prompt.clone()),
@@ -87,7 +74,7 @@ pub(crate) fn sample(
         template_variables: spec.template_variables.as_ref(),
         label: None,
     };
-    sampler.sample(rows, tokenizer, globals, counters)
+    sampler.sample(rows, context)
 }
 
 /// Whether pandas parses a cell as a number. A column is numeric if all its cells are.
@@ -127,37 +114,27 @@ pub(crate) struct Sampler<'l> {
 
 impl Sampler<'_> {
     /// The first rows as requests, repeated if there are too few.
-    pub(crate) fn sample(
-        &self,
-        mut rows: Vec<Row<'_>>,
-        tokenizer: Option<&Tokenizer>,
-        globals: &mut Globals,
-        counters: &Counters,
-    ) -> Result<Sampled, Error> {
-        let wanted = self.selection.wanted_or_all(rows.len());
-        rows.truncate(wanted);
+    pub(crate) fn sample(&self, rows: Vec<Row<'_>>, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+        let tokenizer = context.tokenizer;
         let chat = match tokenizer {
             Some(tokenizer) if self.chat_template && !rows.is_empty() => {
                 Some(Chat::new(tokenizer, self.template_variables)?)
             }
             _ => None,
         };
-        let request = |(index, row): (usize, Row<'_>)| {
+        let request = |row: Row<'_>| {
             let (priority, labels) = (self.priority(row.line)?, self.labels(row.line));
             let request = match tokenizer {
                 Some(tokenizer) => self.request(row, tokenizer, chat.as_ref())?,
                 None => Request { content: Content::from_json(row.prompt?), ..Request::text("", 1, 1) },
             };
-            counters.finished.fetch_add(1, Ordering::Relaxed);
             let request = match priority {
                 Some(priority) => with_priority(request, priority),
                 None => request,
             };
-            Ok(Request { id: self.selection.id(index), labels, ..request })
+            Ok(Request { labels, ..request })
         };
-        let mut requests = parallel::map_owned(rows, request).into_iter().collect::<Result<Vec<_>, Error>>()?;
-        self.selection.oversample(&mut requests, wanted, globals)?;
-        Ok(Sampled::of(requests))
+        Ok(Sampled::of(self.selection.requests(rows.into_iter(), None, context, request)?))
     }
 
     fn labels(&self, line: &Line) -> Labels {
@@ -246,6 +223,7 @@ fn truncated(number: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
     use crate::scenarios::priority_of;
 
     #[test]
@@ -254,13 +232,7 @@ mod tests {
         let path = directory.path().join("c.jsonl");
         let replayed = |lines: &str| {
             std::fs::write(&path, lines).unwrap();
-            let selection = Selection {
-                seed: 0,
-                num_prompts: 5,
-                shuffle: true,
-                oversample: true,
-                request_id_prefix: String::new(),
-            };
+            let selection = Selection { num_prompts: 5, shuffle: true, oversample: true, ..Selection::default() };
             let custom = CustomSpec {
                 path: path.clone(),
                 selection,
@@ -269,7 +241,7 @@ mod tests {
                 template_variables: None,
             };
             let spec = CustomReplaySpec { custom, time_scale: 1.0 };
-            replay(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default())
+            with_builtin(|context| replay(&spec, context))
         };
         let made =
             replayed("{\"prompt\": \"b\", \"timestamp\": 7.5}\n{\"prompt\": \"a\", \"timestamp\": 7}\n").unwrap();

@@ -1,18 +1,15 @@
 //! `custom_audio`: user-supplied prompts with audio, one JSON object per line.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
+use tacho_core::Request;
 use tacho_core::json::Value;
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
-use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, load};
 use crate::Error;
 use crate::media::audio::Audio;
-use crate::parallel;
 use crate::sampling::chat::Chat;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
@@ -31,26 +28,20 @@ pub struct CustomAudioSpec {
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &CustomAudioSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &CustomAudioSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let mut lines = load(&spec.path)?;
     let lengths = OutputLengths::new(spec.output_len, &lines);
-    spec.selection.arrange(lines.rows_mut(), globals);
-    let wanted = spec.selection.wanted_or_all(lines.rows().len());
-    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
+    spec.selection.arrange(lines.rows_mut(), context.globals);
+    let tokenizer = context.tokenizer;
     let chat = match tokenizer {
         // The chat template is used if there is one; it cannot be disabled.
         Some(tokenizer) if tokenizer.has_chat_template() && !spec.multimodal_chat => Some(Chat::new(tokenizer, None)?),
         _ => None,
     };
-    let request = |(index, row): (usize, &Line)| {
+    let request = |row: &Line| {
         let prompt = row.object.get("prompt").and_then(Value::as_str);
         let prompt = prompt.ok_or_else(|| lines.wrong(row, "prompt", "a text"))?;
-        let made = match tokenizer {
+        Ok(match tokenizer {
             None => {
                 let flag = spec.output_len.filter(|&len| len != -1);
                 Request::text(prompt, 1, flag.unwrap_or(OUTPUT_LEN))
@@ -63,13 +54,9 @@ pub(crate) fn sample(
                 let len = tokenizer.count(&prompt, true) as u64;
                 Request { media: Some(media), ..Request::text(prompt, len, output_len) }
             }
-        };
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        Ok(Request { id: spec.selection.id(index), ..made })
+        })
     };
-    let mut requests = parallel::try_map(rows, request)?;
-    spec.selection.oversample(&mut requests, wanted, globals)?;
-    Ok(Sampled::of(requests))
+    Ok(Sampled::of(spec.selection.requests(lines.rows().iter(), None, context, request)?))
 }
 
 fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {

@@ -2,19 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tacho_core::json::Value;
-use tacho_core::{Content, Counters, Request};
-use tacho_pyrand::Globals;
+use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use crate::error::{Error, ImageProblem};
-use crate::media::image::Rgb;
+use crate::media::Rgb;
 use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
-use crate::parallel;
 use crate::sampling::chat::{message, multimodal_chat, object};
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
@@ -33,12 +31,7 @@ pub struct CustomImageSpec {
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &CustomImageSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &CustomImageSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     if !unpacked(&spec.path.to_string_lossy()).ends_with(".jsonl") {
         return Err(Error::NotJsonl { path: spec.path.clone() });
     }
@@ -49,24 +42,18 @@ pub(crate) fn sample(
             return Err(lines.wrong(row, "content", "given, or 'prompt' and 'image_files'"));
         }
     }
-    spec.selection.arrange(lines.rows_mut(), globals);
-    let wanted = spec.selection.wanted_or_all(lines.rows().len());
-    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
+    spec.selection.arrange(lines.rows_mut(), context.globals);
     let links = Links::default();
-    let reader = RowReader { lines: &lines, spec, tokenizer, links: &links };
-    let request = |(index, row): (usize, &Line)| {
+    let reader = RowReader { lines: &lines, spec, tokenizer: context.tokenizer, links: &links };
+    let request = |row: &Line| {
         let (content, media, len) = match row.object.get("content") {
             Some(parts) => reader.parts(row, parts)?,
             None => reader.files(row)?,
         };
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        let id = spec.selection.id(index);
-        Ok(Request { content, media, id, ..Request::text("", len, spec.output_len) })
+        Ok(Request { content, media, ..Request::text("", len, spec.output_len) })
     };
-    let make = || parallel::try_map(rows, request);
-    let mut requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
-    spec.selection.oversample(&mut requests, wanted, globals)?;
-    Ok(Sampled::of(requests))
+    let mut make = || spec.selection.requests(lines.rows().iter(), None, context, request);
+    Ok(Sampled::of(if spec.client_side_data { links.at_once(make)? } else { make()? }))
 }
 
 type Made = (Content, Option<Value>, u64);

@@ -3,27 +3,23 @@
 
 mod asr;
 mod bfcl;
-mod blazedit;
 mod conversation;
 mod loader;
-mod mlperf;
 mod needs;
-mod question;
+mod prompts;
 mod text;
 mod vision;
-mod zeta;
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
+use tacho_core::Request;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::Error;
 use crate::parallel;
 use crate::requests::carrier::Carrier;
 use crate::sampling::chat::Chat;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::hub::dataset_directory;
@@ -95,38 +91,26 @@ impl Context<'_> {
 }
 
 /// Generates the requests; only the repetition uses Python's global generator.
-pub(crate) fn sample(
-    spec: &HfSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &HfSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     match Loader::choose(spec)? {
-        Loader::Bfcl => bfcl::sample(spec, tokenizer, globals, counters),
-        loader => load(loader, (spec, None), tokenizer, globals, counters),
+        Loader::Bfcl => bfcl::sample(spec, context),
+        loader => load(loader, (spec, None), context),
     }
 }
 
 /// Generates the requests of a dataset without a loader of its own.
-pub(crate) fn sample_text(
-    spec: &HfTextSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    load(Loader::Text, (&spec.hf, Some(&spec.column)), tokenizer, globals, counters)
+pub(crate) fn sample_text(spec: &HfTextSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    load(Loader::Text, (&spec.hf, Some(&spec.column)), context)
 }
 
 fn load(
     loader: Loader,
     (spec, column): (&HfSpec, Option<&str>),
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
+    sampling: &mut SampleContext<'_>,
 ) -> Result<Sampled, Error> {
     let name = spec.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&spec.path);
     loader.check(name, &spec.carrier)?;
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
+    let tokenizer = sampling.tokenizer_of("hf")?;
     let directory = dataset_directory(&spec.path, &spec.cache)?;
     let split = spec.split.as_deref().filter(|split| !split.is_empty()).or(loader.split());
     let split = split.ok_or(Error::NoSplit)?;
@@ -165,14 +149,14 @@ fn load(
             // Blazedit counts the rows that it skips.
             let index = if loader == Loader::Blazedit { first + at } else { requests.len() };
             requests.push(Request { id: spec.selection.id(index), ..request });
-            counters.finished.fetch_add(1, Ordering::Relaxed);
+            sampling.counters.finish_one();
             if requests.len() == wanted {
                 break;
             }
         }
     }
     let found = requests.len();
-    spec.selection.oversample(&mut requests, spec.selection.wanted().max(found), globals)?;
+    spec.selection.oversample(&mut requests, spec.selection.wanted().max(found), sampling.globals)?;
     let notices = match loader {
         Loader::Asr if skipped > 0 => vec![format!("{skipped} audio files were skipped: too short or too long")],
         _ => Vec::new(),

@@ -1,13 +1,13 @@
 //! Several classes of traffic in one workload, drawn by weight or one after another.
 
+use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
 use tacho_core::labels::MODEL;
-use tacho_core::{Counters, Request};
 use tacho_pyrand::{Globals, RandomState};
-use tacho_text::Tokenizer;
 
-use super::{WorkloadSpec, sample};
+use super::WorkloadSpec;
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +93,8 @@ impl MixSpec {
 }
 
 /// Samples each class alone and interleaves the requests. A class whose dataset is exhausted ends early.
-pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
+pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let SampleContext { tokenizer, counters, .. } = *context;
     let (mut notices, mut digests) = (Vec::new(), Vec::new());
     let mut queues = Vec::new();
     let stages = match &spec.order {
@@ -107,7 +108,7 @@ pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters
             continue;
         }
         let mut globals = Globals::seeded(spec.seed.wrapping_add(place));
-        let sampled = sample(&class.workload, tokenizer, &mut globals, counters)?;
+        let sampled = super::sample(&class.workload, tokenizer, &mut globals, counters)?;
         let found = sampled.requests.len();
         if let Some(wanted) = wanted.filter(|wanted| found < *wanted) {
             return Err(Error::StageTooShort { name: class.name.clone(), wanted, found });
@@ -175,8 +176,12 @@ fn renumber(request: &mut Request, at: usize, place: usize) {
 
 #[cfg(test)]
 mod tests {
+    use tacho_core::Counters;
+    use tacho_text::Tokenizer;
+
     use super::*;
-    use crate::{RandomSpec, RangeRatio};
+    use crate::sampling::context::with_builtin;
+    use crate::{RandomSpec, datasets};
 
     fn class(name: &str, weight: f64, input_len: i64, count: usize) -> ClassSpec {
         let random = RandomSpec {
@@ -184,13 +189,8 @@ mod tests {
             num_prompts: count as i64,
             input_len,
             output_len: 4,
-            prefix_len: 0,
-            range_ratio: RangeRatio { input: 0.0, output: 0.0 },
-            batch_size: 1,
             request_id_prefix: "r".to_owned(),
-            token_ids: false,
-            cached: None,
-            length_plan: crate::LengthPlan::default(),
+            ..RandomSpec::default()
         };
         let workload = WorkloadSpec::Random(random);
         ClassSpec {
@@ -212,30 +212,37 @@ mod tests {
         MixSpec { seed: 7, num_prompts, classes: vec![class("chat", 3.0, 8, counts[0]), batch], order: MixOrder::Drawn }
     }
 
+    fn mixed(spec: &MixSpec) -> Result<Sampled, Error> {
+        with_builtin(|context| sample(spec, context))
+    }
+
+    /// The requests of a class in a run of its own.
+    fn alone(place: u32, class: &ClassSpec) -> Vec<Request> {
+        let (tokenizer, counters) = (Tokenizer::builtin(), Counters::default());
+        let mut globals = Globals::seeded(7 + place);
+        datasets::sample(&class.workload, Some(&tokenizer), &mut globals, &counters).unwrap().requests
+    }
+
     #[test]
     fn stages_follow_each_other_with_the_requests_of_runs_of_their_own() {
         let classes = vec![class("a", 1.0, 8, 3), class("pause", 1.0, 8, 0), class("b", 1.0, 64, 2)];
-        let alone = |place: u32, class: &ClassSpec| {
-            let mut globals = Globals::seeded(7 + place);
-            sample(&class.workload, Some(&Tokenizer::builtin()), &mut globals, &Counters::default()).unwrap().requests
-        };
         let mut expected = alone(0, &classes[0]);
         expected.extend(alone(2, &classes[2]));
         let spec = MixSpec { seed: 7, num_prompts: 5, classes, order: MixOrder::Stages(vec![3, 0, 2]) };
-        let sampled = sample_mix(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let sampled = mixed(&spec).unwrap();
         for (at, (request, expected)) in sampled.requests.iter().zip(&expected).enumerate() {
             let id = Some(format!("r{at}"));
             assert_eq!(*request, Request { id, ..expected.clone() });
         }
         assert_eq!(sampled.requests.len(), 5);
         let short = MixSpec { order: MixOrder::Stages(vec![4, 0, 2]), ..spec };
-        let error = sample_mix(&short, Some(&Tokenizer::builtin()), &Counters::default()).unwrap_err();
+        let error = mixed(&short).unwrap_err();
         assert!(error.to_string().starts_with("stage \"a\" sends 4 requests and its dataset has 3"), "{error}");
     }
 
     #[test]
     fn classes_are_drawn_by_weight_and_keep_their_settings() {
-        let sampled = sample_mix(&mix(400), Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let sampled = mixed(&mix(400)).unwrap();
         let of = |name: &str| {
             sampled.requests.iter().filter(|request| request.labels.get("class") == Some(name)).collect::<Vec<_>>()
         };
@@ -260,7 +267,7 @@ mod tests {
             let mut spec = mix(400);
             spec.classes[0].adapters = vec!["a".to_owned(), "b".to_owned()];
             spec.classes[0].adapter_weights = weights.to_vec();
-            let requests = sample_mix(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap().requests;
+            let requests = mixed(&spec).unwrap().requests;
             let count = |name| requests.iter().filter(|request| request.lora.as_deref() == name).count();
             [Some("a"), Some("b"), None].map(count)
         };
@@ -273,15 +280,9 @@ mod tests {
 
     #[test]
     fn a_class_sends_what_it_sends_alone() {
-        let sampled = sample_mix(&mix(50), Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let sampled = mixed(&mix(50)).unwrap();
         let chat = sampled.requests.iter().filter(|request| request.labels.get("class") == Some("chat"));
-        let alone = sample(
-            &mix(50).classes[0].workload,
-            Some(&Tokenizer::builtin()),
-            &mut Globals::seeded(7),
-            &Counters::default(),
-        );
-        let alone = alone.unwrap().requests;
+        let alone = alone(0, &mix(50).classes[0]);
         assert!(chat.map(|request| &request.content).eq(alone.iter().map(|request| &request.content)));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
-use tacho_text::Tokenizer;
+use tacho_core::Request;
 
 use super::timed_trace::{self, TimedTraceSpec};
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::timing;
 
@@ -20,15 +19,10 @@ pub struct MooncakeSpec {
 }
 
 /// Generates the requests; times count from the first.
-pub(crate) fn sample(
-    spec: &MooncakeSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "mooncake" })?;
+pub(crate) fn sample(spec: &MooncakeSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("mooncake")?;
     let trace = TimedTraceSpec { path: spec.file(), ..spec.trace.clone() };
-    globals.seed(0);
+    context.globals.seed(0);
     let mut rows = Vec::new();
     for row in trace.rows(&crate::sources::read_rows(&trace.path)?) {
         let row = row?;
@@ -41,7 +35,7 @@ pub(crate) fn sample(
     for (index, (_, row)) in rows.iter().enumerate() {
         let request = trace.request(row, &mut blocks, true)?;
         requests.push(Request { id: trace.selection.id(index), ..request });
-        counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        context.counters.finish_one();
     }
     timing::from_the_first(&mut requests, 1.0)?;
     Ok(Sampled::of(requests))
@@ -59,6 +53,7 @@ mod tests {
     use tacho_core::Content;
 
     use super::*;
+    use crate::sampling::context::with_builtin;
     use crate::sampling::selection::Selection;
 
     #[test]
@@ -71,13 +66,7 @@ mod tests {
         std::fs::write(directory.path().join("toolagent_trace.jsonl"), lines).unwrap();
         let trace = TimedTraceSpec {
             path: directory.path().to_path_buf(),
-            selection: Selection {
-                seed: 0,
-                num_prompts: 2,
-                shuffle: true,
-                oversample: true,
-                request_id_prefix: "m-".to_owned(),
-            },
+            selection: Selection { num_prompts: 2, shuffle: true, oversample: true, ..Selection::default() },
             chunk_size: 4,
             sec_multiplier: 0.002,
             timestamp_label: "timestamp".to_owned(),
@@ -87,8 +76,7 @@ mod tests {
             hash_seed: 0,
         };
         let spec = MooncakeSpec { trace, workload: "toolagent".to_owned() };
-        let made = sample(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
-        let requests = made.unwrap().requests;
+        let requests = with_builtin(|context| sample(&spec, context)).unwrap().requests;
         let seen: Vec<_> = requests.iter().map(|request| (request.prompt_len, request.timestamp)).collect();
         assert_eq!(seen, [(6, Some(0.0)), (10, Some(4.0))], "sorted, from the first, twice as slow");
         let (Content::Ids(first), Content::Ids(second)) = (&requests[0].content, &requests[1].content) else {

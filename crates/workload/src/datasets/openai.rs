@@ -1,21 +1,18 @@
 //! `openai`: recorded bodies of chat requests, one JSON object per line, sent with all their fields.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use tacho_core::bounded::TokenCount;
 
+use tacho_core::Request;
 use tacho_core::json::{self, Dict, Value};
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
-use crate::parallel;
 use crate::sampling::chat::Chat;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
-use crate::sampling::timing;
 use crate::sources::jsonl::{Line, Lines};
 
 /// Output tokens if neither the row nor a flag sets them.
@@ -35,26 +32,12 @@ pub struct OpenAiSpec {
     pub time_scale: Option<f64>,
 }
 
-pub(crate) fn sample(
-    spec: &OpenAiSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &OpenAiSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let lines = Lines::read(&spec.path)?;
-    let wanted = spec.selection.wanted_or_all(lines.rows().len());
-    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
-    let chat = tokenizer.and_then(|tokenizer| Chat::with_tools(tokenizer).ok().map(|chat| (tokenizer, chat)));
-    let request = |(index, row): (usize, &Line)| {
-        let request = spec.request(&lines, row, tokenizer, chat.as_ref().map(|(_, chat)| chat))?;
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        Ok(Request { id: spec.selection.id(index), ..request })
-    };
-    let mut requests = parallel::try_map(rows, request)?;
-    match spec.time_scale {
-        Some(scale) => timing::from_the_first(&mut requests, scale)?,
-        None => spec.selection.oversample(&mut requests, wanted, globals)?,
-    }
+    let tokenizer = context.tokenizer;
+    let chat = tokenizer.and_then(|tokenizer| Chat::with_tools(tokenizer).ok());
+    let request = |row: &Line| spec.request(&lines, row, tokenizer, chat.as_ref());
+    let requests = spec.selection.requests(lines.rows().iter(), spec.time_scale, context, request)?;
     let untemplated = tokenizer.is_some() && chat.is_none();
     let notice = "the tokenizer has no chat template: prompt lengths are those of the messages' texts";
     let notices = untemplated.then(|| notice.to_owned()).into_iter().collect();
@@ -113,15 +96,14 @@ pub(super) fn prompt_len(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
 
     fn made(lines: &str, time_scale: Option<f64>) -> Result<Vec<Request>, Error> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), lines).unwrap();
-        let selection =
-            Selection { seed: 0, num_prompts: 3, shuffle: true, oversample: true, request_id_prefix: "o-".to_owned() };
+        let selection = Selection { num_prompts: 3, shuffle: true, oversample: true, ..Selection::default() };
         let spec = OpenAiSpec { path: file.path().to_path_buf(), selection, output_len: None, time_scale };
-        let sampled = sample(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
-        sampled.map(|sampled| sampled.requests)
+        with_builtin(|context| sample(&spec, context)).map(|sampled| sampled.requests)
     }
 
     #[test]

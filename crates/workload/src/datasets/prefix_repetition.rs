@@ -1,10 +1,10 @@
 //! `prefix_repetition`: groups of prompts that share a random prefix, shuffled. Draws from both global generators.
 
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
+use tacho_core::Request;
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{Fitted, LegacyDraw, fit_drawn};
 use crate::sampling::sampled::Sampled;
 
@@ -23,14 +23,10 @@ pub struct PrefixRepetitionSpec {
 }
 
 /// Generates the requests, which have no IDs.
-pub(crate) fn sample(
-    spec: &PrefixRepetitionSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prefix_repetition" })?;
+pub(crate) fn sample(spec: &PrefixRepetitionSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("prefix_repetition")?;
     let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
+    let (globals, counters) = (&mut *context.globals, context.counters);
     globals.seed(seed);
     let per_prefix = spec.per_prefix()?;
     let prefix_len = length("--prefix-repetition-prefix-len", spec.prefix_len)?;

@@ -7,12 +7,13 @@ use tacho_pyrand::{Generator, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
 use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RandomSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
@@ -54,13 +55,13 @@ pub(crate) fn allowed_tokens(tokenizer: &Tokenizer, prohibited: &[u32]) -> Resul
 const PART: usize = 4096;
 
 /// Generates the requests; does not use the global generators.
-pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &RandomSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let mut requests = Vec::new();
-    let notices = sample_in_parts(spec, tokenizer, counters, |mut part| {
+    let notices = sample_in_parts(spec, context.tokenizer, context.counters, |mut part| {
         requests.append(&mut part);
         Ok(())
     })?;
-    if let (Some(cached), Some(tokenizer)) = (spec.cached, tokenizer) {
+    if let (Some(cached), Some(tokenizer)) = (spec.cached, context.tokenizer) {
         let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
         cached.apply(&mut requests, checked_seed(spec.seed)?, &allowed);
     }
@@ -213,6 +214,7 @@ impl RandomSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
 
     #[test]
     fn made_in_parts_they_are_what_they_are_at_once() {
@@ -223,14 +225,11 @@ mod tests {
             input_len: 5,
             output_len: 3,
             prefix_len: 2,
-            range_ratio: RangeRatio { input: 0.5, output: 0.5 },
-            batch_size: 1,
+            range_ratio: RangeRatio::both(0.5),
             request_id_prefix: "r".to_owned(),
-            token_ids: false,
-            cached: None,
-            length_plan: LengthPlan::default(),
+            ..RandomSpec::default()
         };
-        let sampled = sample(&spec, Some(&tokenizer), &Counters::default()).unwrap().requests;
+        let sampled = with_builtin(|context| sample(&spec, context)).unwrap().requests;
         let count = sampled.len();
         assert_eq!(count, PART + 500);
         let mut generator = Generator::new(7);
@@ -243,7 +242,7 @@ mod tests {
         assert!(spec.requests(0, at_once, &lengths.outputs) == sampled);
         // Two prompts per request, the last one alone; each batch contains complete requests.
         let pairs = RandomSpec { batch_size: 2, num_prompts: PART as i64 + 501, ..spec };
-        let pairs = sample(&pairs, Some(&tokenizer), &Counters::default()).unwrap().requests;
+        let pairs = with_builtin(|context| sample(&pairs, context)).unwrap().requests;
         assert_eq!(pairs.len(), PART / 2 + 251);
         assert_eq!(pairs.last().unwrap().id.as_deref(), Some("r2298"));
     }

@@ -1,20 +1,18 @@
 //! `random-mm`: random text with random images and videos. Text and media draw from one generator in turn.
 
-use std::sync::atomic::Ordering;
-
 use tacho_core::json::Value;
-use tacho_core::{Content, Counters, Request};
+use tacho_core::{Content, Request};
 use tacho_pyrand::Generator;
-use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, prefix, run_of};
 use crate::Error;
-use crate::media::image::Rgb;
+use crate::media::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
 use crate::media::video;
 use crate::parallel;
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
+use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
@@ -59,12 +57,8 @@ struct Draft {
 }
 
 /// Generates the requests; does not use the global generators.
-pub(crate) fn sample(
-    spec: &RandomMmSpec,
-    tokenizer: Option<&Tokenizer>,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-mm" })?;
+pub(crate) fn sample(spec: &RandomMmSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("random-mm")?;
     let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let mut generator = Generator::new(seed);
     let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
@@ -86,8 +80,9 @@ pub(crate) fn sample(
         drafts.push(Draft { len: fitted.len, text: fitted.text, media });
         if held > MAX_BUFFERED_PIXELS || index + 1 == count {
             let first = requests.len();
+            let counters = context.counters;
             requests.extend(parallel::map_owned(std::mem::take(&mut drafts), |(at, draft)| {
-                counters.finished.fetch_add(1, Ordering::Relaxed);
+                counters.finish_one();
                 spec.request(draft, first + at, lengths.outputs[first + at])
             }));
             held = 0;

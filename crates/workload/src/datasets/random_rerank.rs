@@ -1,11 +1,12 @@
 //! `random-rerank`: one random query and batches of random documents to score against it.
 
-use tacho_core::{Content, Counters, Request};
+use tacho_core::{Content, Request};
 use tacho_pyrand::Generator;
 use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, run_of};
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_seed};
 use crate::sampling::sampled::Sampled;
@@ -34,12 +35,8 @@ struct Drawn {
 }
 
 /// Generates the requests; does not use the global generators.
-pub(crate) fn sample(
-    spec: &RandomRerankSpec,
-    tokenizer: Option<&Tokenizer>,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-rerank" })?;
+pub(crate) fn sample(spec: &RandomRerankSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("random-rerank")?;
     let seed = checked_seed(spec.seed)?;
     let mut generator = Generator::new(seed);
     let drawn = spec.draw_lengths(tokenizer, &mut generator)?;
@@ -51,7 +48,7 @@ pub(crate) fn sample(
         let len = lengths.inputs[at] as usize;
         (run_of(&allowed, lengths.offsets[at] as usize + index, len).collect(), len)
     };
-    let fitted = fit_all(drawn.documents.inputs.len() + 1, text, tokenizer, &mut draw, counters);
+    let fitted = fit_all(drawn.documents.inputs.len() + 1, text, tokenizer, &mut draw, context.counters);
     Ok(Sampled::of(spec.requests(fitted, drawn.batch)))
 }
 

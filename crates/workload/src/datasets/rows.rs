@@ -1,12 +1,10 @@
 //! Rows of the user's own: printed by a command, or read from a file whose columns are mapped to fields.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use tacho_core::bounded::TokenCount;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Counters, Request};
-use tacho_pyrand::Globals;
+use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use super::custom_image::image_content;
@@ -14,13 +12,12 @@ use super::openai::prompt_len;
 use crate::Error;
 use crate::limits::LENGTH;
 use crate::media::links::Links;
-use crate::parallel;
 use crate::requests::carrier::{Carrier, Need};
 use crate::requests::file::content;
 use crate::sampling::chat::{Chat, multimodal_chat};
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
-use crate::sampling::timing;
 use crate::scenarios::with_priority;
 use crate::sources::command::CommandSpec;
 use crate::sources::file_digest;
@@ -57,32 +54,18 @@ pub struct RowsSpec {
     pub carrier: Carrier,
 }
 
-pub(crate) fn sample(
-    spec: &RowsSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(crate) fn sample(spec: &RowsSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let (mut rows, digest) = spec.read()?;
-    spec.order().arrange(&mut rows.rows, globals);
-    let wanted = spec.selection.wanted_or_all(rows.rows.len());
-    let chosen = &rows.rows[..wanted.min(rows.rows.len())];
+    spec.order().arrange(&mut rows.rows, context.globals);
+    let tokenizer = context.tokenizer;
     let links = Links::default();
     let templated = tokenizer.filter(|tokenizer| spec.chat_template && tokenizer.has_chat_template());
     let chat = templated.map(|tokenizer| Chat::new(tokenizer, spec.template_variables.as_ref())).transpose()?;
     let maker = Maker { spec, tokenizer, chat, links: &links };
-    let request = |(index, row): (usize, &MappedRow)| {
-        let request = maker.request(&rows.fields(row))?;
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        Ok(Request { id: spec.selection.id(index), ..request })
-    };
-    let make = || parallel::try_map(chosen, request);
-    let mut requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
-    let notices = spec.notices(&rows, wanted);
-    match spec.time_scale {
-        Some(scale) => timing::from_the_first(&mut requests, scale)?,
-        None => spec.selection.oversample(&mut requests, wanted, globals)?,
-    }
+    let request = |row: &MappedRow| maker.request(&rows.fields(row));
+    let mut make = || spec.selection.requests(rows.rows.iter(), spec.time_scale, context, request);
+    let requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
+    let notices = spec.notices(&rows);
     Ok(Sampled { requests, notices, digests: vec![digest] })
 }
 
@@ -106,7 +89,8 @@ impl RowsSpec {
         Selection { shuffle, ..self.selection.clone() }
     }
 
-    fn notices(&self, rows: &MappedRows<'_>, wanted: usize) -> Vec<String> {
+    fn notices(&self, rows: &MappedRows<'_>) -> Vec<String> {
+        let wanted = self.selection.wanted_or_all(rows.rows.len());
         let unused = rows.unused().join(", ");
         let unused = (!unused.is_empty()).then(|| format!("fields of the rows that are not used: {unused}"));
         let found = rows.rows.len();

@@ -2,16 +2,15 @@
 //! and a distribution of gaps for every 10 minutes, and distributions of lengths for every 6 hours.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use tacho_core::bounded::TokenCount;
 use tacho_core::json::{Value, parse};
-use tacho_core::{Content, Counters, Request};
+use tacho_core::{Content, Request};
 use tacho_pyrand::{RandomState, ln_gamma};
-use tacho_text::Tokenizer;
 
 use super::timed_trace::Blocks;
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::read_text;
@@ -41,12 +40,8 @@ const MAX_ARRIVALS: usize = 10_000_000;
 type Arrival = (f64, u64, i64);
 
 /// Generates the requests; does not use the global generators.
-pub(crate) fn sample(
-    spec: &ServeGenSpec,
-    tokenizer: Option<&Tokenizer>,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "servegen" })?;
+pub(crate) fn sample(spec: &ServeGenSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("servegen")?;
     let arrivals = spec.arrivals()?;
     if arrivals.is_empty() {
         return Err(Error::NoArrivals { path: spec.path.clone(), start: spec.start });
@@ -57,7 +52,7 @@ pub(crate) fn sample(
         let ids = blocks.tokens(&format!("request {index}"), input as usize).to_vec();
         let (id, timestamp) = (spec.selection.id(index), Some(seconds * spec.time_scale));
         requests.push(Request { id, timestamp, content: Content::Ids(ids), ..Request::text("", input, output) });
-        counters.finished.fetch_add(1, Ordering::Relaxed);
+        context.counters.finish_one();
     }
     Ok(Sampled::of(requests))
 }
@@ -281,6 +276,7 @@ fn distribution(text: &str) -> Option<Lengths> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
 
     /// Two clients for two windows; the second client is idle in the first window.
     fn directory() -> tempfile::TempDir {
@@ -301,13 +297,7 @@ mod tests {
     fn spec(directory: &Path) -> ServeGenSpec {
         ServeGenSpec {
             path: directory.to_path_buf(),
-            selection: Selection {
-                seed: 1,
-                num_prompts: 1000,
-                shuffle: false,
-                oversample: false,
-                request_id_prefix: String::new(),
-            },
+            selection: Selection { seed: 1, num_prompts: 1000, ..Selection::default() },
             start: 0.0,
             rate: None,
             duration: None,
@@ -372,7 +362,7 @@ mod tests {
         assert!((arrivals.len() as f64 - 80_000.0).abs() < 4.0 * (5.0 * 80_000_f64).sqrt(), "{}", arrivals.len());
         let slow = ServeGenSpec { time_scale: 2.0, ..fast }.arrivals().unwrap();
         assert!((slow.len() as f64 / arrivals.len() as f64 - 1.0).abs() < 0.1, "the rate is that of the run");
-        let sampled = sample(&spec(directory.path()), Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let sampled = with_builtin(|context| sample(&spec(directory.path()), context)).unwrap();
         for (request, arrival) in sampled.requests.iter().zip(early) {
             let Content::Ids(ids) = &request.content else { panic!("ids") };
             assert_eq!(
@@ -404,7 +394,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         assert!(spec(empty.path()).arrivals().unwrap_err().to_string().contains("chunk-N-trace.csv"));
         let late = ServeGenSpec { start: 1e9, ..spec(directory.path()) };
-        let error = sample(&late, Some(&Tokenizer::builtin()), &Counters::default()).unwrap_err();
+        let error = with_builtin(|context| sample(&late, context)).unwrap_err();
         assert!(error.to_string().contains("--servegen-start"), "{error}");
     }
 }

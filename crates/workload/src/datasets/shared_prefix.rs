@@ -1,13 +1,12 @@
 //! `generated-shared-prefix`: SGLang's groups of questions that share the system prompt of their group.
 
-use std::sync::atomic::Ordering;
-
-use tacho_core::{Counters, Request};
+use tacho_core::Request;
 use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::parallel;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,21 +35,16 @@ pub struct SharedPrefixSpec {
 }
 
 /// Generates the requests; advances both global generators.
-pub(crate) fn sample(
-    spec: &SharedPrefixSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "generated-shared-prefix" })?;
+pub(crate) fn sample(spec: &SharedPrefixSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let (tokenizer, counters) = (context.tokenizer_of("generated-shared-prefix")?, context.counters);
     let talk = |(index, talk): (usize, Talk)| {
         let prompt = talk.questions.join("\n\n");
         let len = if spec.uncounted { 1 } else { tokenizer.count(&prompt, true) as u64 };
-        counters.finished.fetch_add(1, Ordering::Relaxed);
+        counters.finish_one();
         let id = Some(format!("{}{index}", spec.request_id_prefix));
         Request { id, ..Request::text(prompt, len, talk.output_len) }
     };
-    let requests = parallel::map_owned(talks(spec, tokenizer, globals)?, talk);
+    let requests = parallel::map_owned(talks(spec, tokenizer, context.globals)?, talk);
     Ok(Sampled::of(requests))
 }
 
@@ -132,6 +126,7 @@ impl SharedPrefixSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::context::with_builtin;
 
     fn spec() -> SharedPrefixSpec {
         SharedPrefixSpec {
@@ -151,8 +146,7 @@ mod tests {
     }
 
     fn made(spec: &SharedPrefixSpec) -> Vec<Request> {
-        let mut globals = Globals::seeded(0);
-        sample(spec, Some(&Tokenizer::builtin()), &mut globals, &Counters::default()).unwrap().requests
+        with_builtin(|context| sample(spec, context)).unwrap().requests
     }
 
     fn text(request: &Request) -> &str {
@@ -206,7 +200,7 @@ mod tests {
         assert!(outputs.iter().all(|len| (30..=100).contains(len)));
         assert!(outputs.iter().min() < outputs.iter().max());
         let wrong = SharedPrefixSpec { range_ratio: 1.5, ..spec };
-        let refused = sample(&wrong, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
+        let refused = with_builtin(|context| sample(&wrong, context));
         assert!(refused.unwrap_err().to_string().contains("--gsp-range-ratio"));
     }
 }

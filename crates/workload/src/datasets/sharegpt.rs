@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tacho_core::json::{self, Value};
-use tacho_core::{Content, Counters, Request};
-use tacho_pyrand::Globals;
+use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::media::reference::{image_reference, video_reference};
 use crate::parallel;
 use crate::sampling::chat::{LengthFilter, multimodal_chat};
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 
@@ -42,16 +42,11 @@ struct Entry<'f> {
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &ShareGptSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "sharegpt" })?;
+pub(crate) fn sample(spec: &ShareGptSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("sharegpt")?;
     let text = crate::sources::read_rows(&spec.path)?;
     let mut entries = conversations(&text, &spec.path)?;
-    spec.selection.arrange(&mut entries, globals);
+    spec.selection.arrange(&mut entries, context.globals);
     let wanted = spec.selection.wanted();
     let mut requests: Vec<Request> = Vec::new();
     let mut rest = entries.as_slice();
@@ -64,10 +59,10 @@ pub(crate) fn sample(
         for request in made.into_iter().flatten().take(missing) {
             let id = spec.selection.id(requests.len());
             requests.push(Request { id, ..request });
-            counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            context.counters.finish_one();
         }
     }
-    spec.selection.oversample(&mut requests, wanted, globals)?;
+    spec.selection.oversample(&mut requests, wanted, context.globals)?;
     Ok(Sampled::of(requests))
 }
 

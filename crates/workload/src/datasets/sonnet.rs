@@ -2,15 +2,13 @@
 //! global generator as the command seeded it.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
-use tacho_core::{Counters, Request};
-use tacho_pyrand::Globals;
-use tacho_text::Tokenizer;
+use tacho_core::Request;
 
 use crate::Error;
 use crate::parallel;
 use crate::sampling::chat::Chat;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sources::read_text;
 
@@ -32,13 +30,8 @@ pub struct SonnetSpec {
     pub request_id_prefix: String,
 }
 
-pub(crate) fn sample(
-    spec: &SonnetSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "sonnet" })?;
+pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("sonnet")?;
     let chat = Chat::new(tokenizer, None).map_err(|error| match error {
         Error::Template { source: tacho_text::Error::NoTemplate } => Error::SonnetTemplate,
         other => other,
@@ -60,7 +53,7 @@ pub(crate) fn sample(
     let wanted = usize::try_from(spec.num_prompts).unwrap_or(0);
     let (mut requests, mut failed) = (Vec::new(), 0);
     while requests.len() < wanted {
-        let extra = globals.py.choices_indices(lines.len(), in_prompt.saturating_sub(in_prefix));
+        let extra = context.globals.py.choices_indices(lines.len(), in_prompt.saturating_sub(in_prefix));
         let extra: String = extra.into_iter().map(|line| lines[line]).collect();
         let plain = format!("{BASE}{prefix}{extra}");
         let rendered = chat.user(&plain)?;
@@ -69,7 +62,7 @@ pub(crate) fn sample(
             let id = Some(format!("{}{}", spec.request_id_prefix, requests.len()));
             let prompt = if spec.plain { plain } else { rendered };
             requests.push(Request { id, ..Request::text(prompt, len as u64, spec.output_len) });
-            counters.finished.fetch_add(1, Ordering::Relaxed);
+            context.counters.finish_one();
             failed = 0;
             continue;
         }

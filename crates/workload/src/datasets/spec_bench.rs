@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use tacho_core::Counters;
 use tacho_core::json::Value;
-use tacho_pyrand::Globals;
-use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, Row, Sampler};
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
@@ -24,13 +22,8 @@ pub struct SpecBenchSpec {
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &SpecBenchSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "spec_bench" })?;
+pub(crate) fn sample(spec: &SpecBenchSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    context.tokenizer_of("spec_bench")?;
     let lines = Lines::read(&spec.path)?;
     if !lines.has_field("turns") {
         return Err(lines.no_column("turns"));
@@ -41,7 +34,7 @@ pub(crate) fn sample(
     };
     let mut rows = rows_of_category(&lines, spec.category.as_deref(), prompt)?;
     let selection = Selection { seed: 0, ..spec.selection.clone() };
-    selection.arrange(&mut rows, globals);
+    selection.arrange(&mut rows, context.globals);
     let lengths = OutputLengths::new(Some(spec.output_len), &lines);
     let sampler = Sampler {
         lines: &lines,
@@ -51,7 +44,7 @@ pub(crate) fn sample(
         template_variables: None,
         label: Some("category"),
     };
-    sampler.sample(rows, Some(tokenizer), globals, counters)
+    sampler.sample(rows, context)
 }
 
 /// The rows of a category with their prompts, in file order.

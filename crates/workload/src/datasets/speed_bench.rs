@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use tacho_core::Counters;
 use tacho_core::json::{Dict, Value};
-use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, Sampler};
 use super::spec_bench::rows_of_category;
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
@@ -39,13 +38,8 @@ fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
-pub(crate) fn sample(
-    spec: &SpeedBenchSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "speed_bench" })?;
+pub(crate) fn sample(spec: &SpeedBenchSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("speed_bench")?;
     if !spec.directory.is_dir() {
         return Err(Error::NotDirectory { path: spec.directory.clone() });
     }
@@ -61,7 +55,7 @@ pub(crate) fn sample(
     };
     let mut rows = rows_of_category(&lines, spec.category.as_deref(), prompt)?;
     let selection = Selection { seed: 0, ..spec.selection.clone() };
-    selection.arrange(&mut rows, globals);
+    selection.arrange(&mut rows, context.globals);
     let sampler = Sampler {
         lines: &lines,
         selection: &selection,
@@ -70,5 +64,5 @@ pub(crate) fn sample(
         template_variables: spec.template_variables.as_ref(),
         label: Some("category"),
     };
-    sampler.sample(rows, Some(tokenizer), globals, counters)
+    sampler.sample(rows, context)
 }

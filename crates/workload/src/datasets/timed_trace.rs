@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
-use tacho_core::json::{Value, float_repr};
-use tacho_core::{Content, Counters, Request};
-use tacho_pyrand::{Globals, HashKey, Random};
+use tacho_core::json::{Value, float_repr, python_float};
+use tacho_core::{Content, Request};
+use tacho_pyrand::{HashKey, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
-use crate::sampling::lengths::python_float;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::cell::Cell;
@@ -41,21 +40,16 @@ pub struct TimedTraceSpec {
 }
 
 /// Generates the requests; leaves both global generators seeded with 0.
-pub(crate) fn sample(
-    spec: &TimedTraceSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "timed_trace" })?;
-    globals.seed(0);
+pub(crate) fn sample(spec: &TimedTraceSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("timed_trace")?;
+    context.globals.seed(0);
     let mut blocks = Blocks::new(tokenizer, spec.hash_seed)?;
     let text = read_rows(&spec.path)?;
     let mut requests = Vec::new();
     for (index, row) in spec.rows(&text).take(spec.selection.wanted()).enumerate() {
         let request = spec.request(&row?, &mut blocks, false)?;
         requests.push(Request { id: spec.selection.id(index), ..request });
-        counters.finished.fetch_add(1, Ordering::Relaxed);
+        context.counters.finish_one();
     }
     Ok(Sampled::of(requests))
 }
@@ -194,13 +188,7 @@ mod tests {
     fn the_headline_is_vllms() {
         let spec = TimedTraceSpec {
             path: PathBuf::new(),
-            selection: Selection {
-                seed: 0,
-                num_prompts: 1,
-                shuffle: false,
-                oversample: false,
-                request_id_prefix: String::new(),
-            },
+            selection: Selection::default(),
             chunk_size: 16,
             sec_multiplier: 0.001,
             timestamp_label: "timestamp".into(),

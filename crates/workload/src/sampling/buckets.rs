@@ -1,7 +1,8 @@
 //! Sizes of synthetic media and their probabilities: a Python dict literal on the command line.
 
+use tacho_core::json::python_float;
+
 use crate::Error;
-use crate::sampling::lengths::python_float;
 use crate::sampling::literal::{Literal, parse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,7 +57,7 @@ impl<'c> Chat<'c> {
 
     /// Renders one user message.
     pub(crate) fn user(&self, text: &str) -> Result<String, Error> {
-        self.messages(&Value::List(vec![message("user", Value::from(text))]), None)
+        self.messages(&Value::List(vec![message("user", text)]), None)
     }
 
     pub(crate) fn messages(&self, messages: &Value, tools: Option<&Value>) -> Result<String, Error> {
@@ -66,8 +66,8 @@ impl<'c> Chat<'c> {
     }
 }
 
-pub(crate) fn message(role: &str, content: Value) -> Value {
-    object([("role", Value::from(role)), ("content", content)])
+pub(crate) fn message(role: &str, content: impl Into<Value>) -> Value {
+    object([("role", role.into()), ("content", content.into())])
 }
 
 pub(crate) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {

@@ -1,6 +1,6 @@
 //! Prompt and output lengths of the random datasets, and the range ratio of their distribution.
 
-use tacho_core::json::{self, Value};
+use tacho_core::json::{self, Value, python_float};
 use tacho_pyrand::Generator;
 use tacho_text::Tokenizer;
 
@@ -111,18 +111,6 @@ fn ratio_of(value: &Value) -> Result<f64, Error> {
         other => other.as_f64(),
     };
     number.ok_or_else(|| Error::RatioKind { found: json::dumps(value) })
-}
-
-/// Python's `float(text)`: surrounding spaces and single underscores between digits are allowed.
-pub(crate) fn python_float(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let bytes = text.as_bytes();
-    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
-    let misplaced = |(at, &byte): (usize, &u8)| byte == b'_' && !(digit(at.checked_sub(1)) && digit(Some(at + 1)));
-    if bytes.iter().enumerate().any(misplaced) {
-        return None;
-    }
-    text.replace('_', "").parse().ok()
 }
 
 #[cfg(test)]

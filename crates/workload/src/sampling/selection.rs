@@ -6,9 +6,12 @@ use tacho_core::Request;
 use tacho_pyrand::Globals;
 
 use crate::Error;
+use crate::parallel;
+use crate::sampling::context::SampleContext;
+use crate::sampling::timing;
 
 /// The row selection of all datasets that read a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// Seed of Python's global generator for shuffling and repeating.
     pub seed: i64,
@@ -42,6 +45,31 @@ impl Selection {
     /// Number of requests out of `rows`; all of them if it is not positive.
     pub(crate) fn wanted_or_all(&self, rows: usize) -> usize {
         if self.num_prompts <= 0 { rows } else { self.wanted() }
+    }
+
+    /// The first rows as requests, made in parallel and numbered. With a time scale they are sent at their own times;
+    /// otherwise they are repeated if there are too few.
+    pub(crate) fn requests<R: Send>(
+        &self,
+        rows: impl ExactSizeIterator<Item = R>,
+        time_scale: Option<f64>,
+        context: &mut SampleContext<'_>,
+        make: impl Fn(R) -> Result<Request, Error> + Sync,
+    ) -> Result<Vec<Request>, Error> {
+        let wanted = self.wanted_or_all(rows.len());
+        let counters = context.counters;
+        let request = |(index, row): (usize, R)| {
+            let request = make(row)?;
+            counters.finish_one();
+            Ok(Request { id: self.id(index), ..request })
+        };
+        let made = parallel::map_owned(rows.take(wanted).collect(), request);
+        let mut requests = made.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        match time_scale {
+            Some(scale) => timing::from_the_first(&mut requests, scale)?,
+            None => self.oversample(&mut requests, wanted, context.globals)?,
+        }
+        Ok(requests)
     }
 
     /// Repeats requests until there are `wanted`. Seeds the generator again, and draws from the original requests only.

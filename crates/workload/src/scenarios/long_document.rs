@@ -5,6 +5,7 @@ use tacho_pyrand::{Globals, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +46,12 @@ pub struct LongDocumentSpec {
 
 const WARM_UP: &str = "This is warm up request ";
 
-pub(crate) fn sample(
-    spec: &LongDocumentSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "long-doc-qa" })?;
+pub(crate) fn sample(spec: &LongDocumentSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("long-doc-qa")?;
     let start = if spec.warm_up { WARM_UP } else { "" };
     let documents: Vec<String> =
         (0..spec.documents).map(|number| spec.document(&format!("{start}{number}"), tokenizer)).collect();
-    let order = if spec.warm_up { (0..spec.documents).collect() } else { spec.order(globals) };
+    let order = if spec.warm_up { (0..spec.documents).collect() } else { spec.order(context.globals) };
     let lens: Vec<u64> = documents.iter().map(|document| tokenizer.count(document, true) as u64).collect();
     let request = |at: usize| Request::text(documents[at].as_str(), lens[at], spec.output_len);
     Ok(Sampled::of(order.into_iter().map(request).collect()))

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use tacho_core::bounded::TokenCount;
 
 use tacho_core::{Content, Request};
-use tacho_pyrand::{Globals, Random};
+use tacho_pyrand::Random;
 use tacho_text::Tokenizer;
 
 use super::pairs;
 use crate::Error;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 
 /// Minimum and maximum prompt length in tokens.
@@ -53,12 +54,9 @@ struct Prompt {
 }
 
 /// Generates the requests. Python's generator draws the prompts, then their order.
-pub(crate) fn sample(
-    spec: &PrefixCachingSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prefix-caching" })?;
+pub(crate) fn sample(spec: &PrefixCachingSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("prefix-caching")?;
+    let globals = &mut *context.globals;
     globals.py = Random::new(spec.seed);
     let prompts = match &spec.dataset {
         Some(path) => spec.recorded(pairs::read(path)?, tokenizer, &mut globals.py),

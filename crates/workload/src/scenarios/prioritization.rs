@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
-use tacho_pyrand::{Globals, Random};
-use tacho_text::Tokenizer;
+use tacho_pyrand::Random;
 
 use super::pairs;
 use crate::Error;
 use crate::sampling::chat::LengthFilter;
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -34,13 +34,10 @@ pub struct PrioritizationSpec {
 }
 
 /// Generates the requests; the priority of each is drawn when it is taken.
-pub(crate) fn sample(
-    spec: &PrioritizationSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-) -> Result<Sampled, Error> {
-    globals.py = Random::new(spec.seed);
-    let random = &mut globals.py;
+pub(crate) fn sample(spec: &PrioritizationSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("prioritization");
+    let random = &mut context.globals.py;
+    *random = Random::new(spec.seed);
     let mut requests = Vec::new();
     match &spec.source {
         PrioritySource::Synthetic { input_len, output_len } => {
@@ -50,7 +47,7 @@ pub(crate) fn sample(
             }
         }
         PrioritySource::Recorded { path, output_len } => {
-            let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prioritization" })?;
+            let tokenizer = tokenizer?;
             let mut pairs = pairs::read(path)?;
             random.shuffle(&mut pairs);
             for (question, answer) in pairs {

@@ -12,6 +12,7 @@ use super::schema_filter::is_unsupported;
 use crate::Error;
 use crate::hub::Needed;
 use crate::sampling::chat::{Chat, object};
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
@@ -131,12 +132,8 @@ enum Text {
 }
 
 /// Generates the requests. Python's generator draws which of them are constrained, then NumPy's the gaps.
-pub(crate) fn sample(
-    spec: &StructuredSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-) -> Result<Sampled, Error> {
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "structured-output" })?;
+pub(crate) fn sample(spec: &StructuredSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
+    let tokenizer = context.tokenizer_of("structured-output")?;
     let (prompts, _) = spec.prompts()?;
     let prefix = spec.prefix(tokenizer)?;
     let chat = match spec.dataset {
@@ -152,14 +149,14 @@ pub(crate) fn sample(
         };
         requests.push(spec.request(text, &prefix, tokenizer));
     }
-    for at in spec.subset(globals)? {
+    for at in spec.subset(context.globals)? {
         requests[at].overrides = Some(spec.field.members(spec.dataset.kind(), &prompts[at].constraint));
     }
     if spec.rate.is_finite() {
         let mut due = 0.0;
         for request in &mut requests {
             request.timestamp = Some(due);
-            due += globals.np.standard_gamma(spec.burstiness) * (1.0 / (spec.rate * spec.burstiness));
+            due += context.globals.np.standard_gamma(spec.burstiness) * (1.0 / (spec.rate * spec.burstiness));
         }
     }
     Ok(Sampled::of(requests))

@@ -18,11 +18,21 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Reads a file that must not be empty; its name says what separates fields.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let tabs = unpacked(&path.to_string_lossy()).ends_with(".tsv");
+        Ok(Table::new(read_rows(path)?, if tabs { b'\t' } else { b',' }))
+    }
+
     pub(crate) fn new(text: String, separator: u8) -> Self {
         let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
         let header = scanner.rows().next().map(|(_, fields)| fields).unwrap_or_default();
         let body = (scanner.at, scanner.line);
         Table { text, separator, header, body }
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.header.iter().position(|known| known == name)
     }
 
     /// The first line of each record, from 1, and its fields. Blank lines are skipped.
@@ -31,38 +41,6 @@ impl Table {
         let mut scanner = Scanner { text: self.text.as_bytes(), separator: self.separator, at, line };
         std::iter::from_fn(move || scanner.rows().next())
     }
-}
-
-/// A header and records with as many fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Records {
-    pub(crate) header: Vec<String>,
-    /// The first line of each record, from 1, and its fields.
-    pub(crate) rows: Vec<(usize, Vec<String>)>,
-}
-
-impl Records {
-    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let tabs = unpacked(&path.to_string_lossy()).ends_with(".tsv");
-        Ok(Records::parse(&read_rows(path)?, if tabs { b'\t' } else { b',' }))
-    }
-
-    /// Parses a text; blank lines are skipped.
-    pub(crate) fn parse(text: &str, separator: u8) -> Self {
-        let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
-        let mut rows = scanner.rows();
-        let header = rows.next().map(|(_, fields)| fields).unwrap_or_default();
-        let rows = rows.collect();
-        Records { header, rows }
-    }
-
-    pub(crate) fn column(&self, name: &str) -> Option<usize> {
-        self.header.iter().position(|known| known == name)
-    }
-}
-
-fn is_blank(fields: &[String]) -> bool {
-    matches!(fields, [only] if only.is_empty())
 }
 
 struct Scanner<'t> {
@@ -74,7 +52,7 @@ struct Scanner<'t> {
 
 impl Scanner<'_> {
     fn rows(&mut self) -> impl Iterator<Item = (usize, Vec<String>)> {
-        std::iter::from_fn(|| self.record()).filter(|(_, fields)| !is_blank(fields))
+        std::iter::from_fn(|| self.record()).filter(|(_, fields)| !matches!(&fields[..], [only] if only.is_empty()))
     }
 
     fn record(&mut self) -> Option<(usize, Vec<String>)> {
@@ -122,13 +100,10 @@ mod tests {
 
     #[test]
     fn quotes_hold_anything() {
-        let records = Records::parse("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n", b',');
-        assert_eq!(records.header, ["a", "b c"]);
-        assert_eq!(records.column("b c"), Some(1));
+        let table = Table::new("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n".into(), b',');
+        assert_eq!((table.column("a"), table.column("b c")), (Some(0), Some(1)));
         let expected: Vec<(usize, Vec<String>)> =
             vec![(3, vec!["1".into(), "x, \"y\"\nz".into()]), (5, vec![String::new(), "2".into()])];
-        assert_eq!(records.rows, expected);
-        let table = Table::new("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n".into(), b',');
-        assert_eq!((table.header.as_slice(), table.rows().collect::<Vec<_>>()), (records.header.as_slice(), expected));
+        assert_eq!(table.rows().collect::<Vec<_>>(), expected);
     }
 }

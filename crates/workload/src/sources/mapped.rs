@@ -6,7 +6,7 @@ use tacho_core::json::{self, Value, float_repr};
 
 use super::cell::Cell;
 use super::command::{NAME, Printed};
-use super::csv::Records;
+use super::csv;
 use super::jsonl::Lines;
 use super::layout::kind_of;
 use super::table::Table;
@@ -105,7 +105,7 @@ impl<'m> MappedRows<'m> {
         let name = path.to_string_lossy().into_owned();
         let kind = kind_of(&name);
         let (word, rows) = match kind {
-            Some("csv") => ("line", csv(path)?),
+            Some("csv") => ("line", csv_rows(path)?),
             Some("parquet" | "arrow") => ("row", table(path)?),
             Some("json") if super::layout::unpacked(&name).ends_with(".jsonl") => {
                 let row = |line: &super::jsonl::Line| (line.number, Cell::from(Value::Dict(line.object.clone())));
@@ -153,19 +153,20 @@ impl<'m> MappedRows<'m> {
     }
 }
 
-fn csv(path: &Path) -> Result<Vec<(usize, Cell)>, Error> {
-    let Records { header, rows } = Records::read(path)?;
-    let mut found = Vec::with_capacity(rows.len());
+fn csv_rows(path: &Path) -> Result<Vec<(usize, Cell)>, Error> {
+    let table = csv::Table::read(path)?;
+    let header = &table.header;
     // Spreadsheets write rows of empty cells.
-    for (line, fields) in rows.into_iter().filter(|(_, fields)| fields.iter().any(|field| !field.is_empty())) {
-        let (path, counts) = (path.to_owned(), (fields.len(), header.len()));
-        if counts.0 != counts.1 {
-            return Err(Error::FieldCount { path, line, found: counts.0, expected: counts.1 });
+    let filled = table.rows().filter(|(_, fields)| fields.iter().any(|field| !field.is_empty()));
+    let row = |(line, fields): (usize, Vec<String>)| {
+        let (path, found, expected) = (path.to_owned(), fields.len(), header.len());
+        if found != expected {
+            return Err(Error::FieldCount { path, line, found, expected });
         }
         let cell = |text: String| if text.is_empty() { Cell::Null } else { Cell::Text(text) };
-        found.push((line, Cell::Struct(header.iter().cloned().zip(fields.into_iter().map(cell)).collect())));
-    }
-    Ok(found)
+        Ok((line, Cell::Struct(header.iter().cloned().zip(fields.into_iter().map(cell)).collect())))
+    };
+    filled.map(row).collect()
 }
 
 fn table(path: &Path) -> Result<Vec<(usize, Cell)>, Error> {

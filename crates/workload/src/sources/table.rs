@@ -10,7 +10,7 @@ use tacho_text::guarded;
 
 use super::arrow;
 use super::cell::{Cell, unify};
-use super::csv::Records;
+use super::csv;
 use super::jsonl::parse_object;
 use super::layout::{kind_of, unpacked};
 use super::order::Place;
@@ -196,31 +196,27 @@ fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
 
 /// Columns with only numeric fields are numbers; an empty field is null.
 fn csv_rows(path: &Path) -> Result<Vec<Cell>, Error> {
-    let records = Records::read(path)?;
-    let field = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
-    let numeric: Vec<bool> = (0..records.header.len())
-        .map(|column| {
-            records.rows.iter().all(|(_, row)| {
-                let text = field(row, column);
-                text.is_empty() || text.parse::<f64>().is_ok()
-            })
-        })
-        .collect();
-    let cell = |row: &[String], column: usize| {
-        let text = field(row, column);
-        match (text.is_empty(), numeric[column]) {
-            (true, _) => Cell::Null,
-            (false, true) => {
-                let whole = || text.parse::<u64>().map(Cell::from);
-                let number = text.parse().map(Cell::Int).or_else(|_| whole());
-                number.or_else(|_| text.parse().map(Cell::Float)).unwrap_or(Cell::Null)
-            }
-            (false, false) => Cell::Text(text),
+    let table = csv::Table::read(path)?;
+    let mut numeric = vec![true; table.header.len()];
+    for (_, fields) in table.rows() {
+        for (numeric, field) in numeric.iter_mut().zip(&fields) {
+            *numeric &= field.is_empty() || field.parse::<f64>().is_ok();
         }
+    }
+    let cell = |text: &str, numeric: bool| match (text.is_empty(), numeric) {
+        (true, _) => Cell::Null,
+        (false, true) => {
+            let number = text.parse().map(Cell::Int).or_else(|_| text.parse::<u64>().map(Cell::from));
+            number.or_else(|_| text.parse().map(Cell::Float)).unwrap_or(Cell::Null)
+        }
+        (false, false) => Cell::Text(text.to_owned()),
     };
-    let names = records.header.iter().enumerate();
-    let row = |row: &[String]| names.clone().map(|(column, name)| (name.clone(), cell(row, column))).collect();
-    Ok(records.rows.iter().map(|(_, fields)| Cell::Struct(row(fields))).collect())
+    let row = |fields: Vec<String>| {
+        let columns = table.header.iter().zip(&numeric).enumerate();
+        let field = |column: usize| fields.get(column).map_or("", String::as_str);
+        Cell::Struct(columns.map(|(at, (name, numeric))| (name.clone(), cell(field(at), *numeric))).collect())
+    };
+    Ok(table.rows().map(|(_, fields)| row(fields)).collect())
 }
 
 impl Row {

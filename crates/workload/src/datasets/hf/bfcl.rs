@@ -1,17 +1,15 @@
 //! BFCL: questions that call functions; the request contains the functions' descriptions.
 
-use std::sync::atomic::Ordering;
-
+use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, Request};
-use tacho_pyrand::{Globals, Random};
-use tacho_text::Tokenizer;
+use tacho_pyrand::Random;
 
 use super::HfSpec;
 use crate::Error;
 use crate::parallel;
 use crate::requests::carrier::Need;
 use crate::sampling::chat::{Chat, object};
+use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sources::hub::dataset_directory;
 use crate::sources::jsonl::Lines;
@@ -27,16 +25,11 @@ struct Question {
 }
 
 /// Generates the requests; only the repetition uses Python's global generator.
-pub(super) fn sample(
-    spec: &HfSpec,
-    tokenizer: Option<&Tokenizer>,
-    globals: &mut Globals,
-    counters: &Counters,
-) -> Result<Sampled, Error> {
+pub(super) fn sample(spec: &HfSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     if !spec.carrier.carries(Need::Tools) {
         return Err(Error::BfclBackend { backend: spec.carrier.name.to_owned() });
     }
-    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
+    let (tokenizer, counters) = (context.tokenizer_of("hf")?, context.counters);
     let mut rows = rows(spec)?;
     if spec.selection.shuffle {
         Random::new(spec.selection.seed.unsigned_abs()).shuffle(&mut rows);
@@ -52,7 +45,7 @@ pub(super) fn sample(
         let prompt = question.messages.as_list().and_then(|messages| messages.last()).and_then(content);
         let overrides = object([("tools", question.tools), ("tool_choice", Value::from("auto"))]);
         let len = tokenizer.count(&text, true) as u64;
-        counters.finished.fetch_add(1, Ordering::Relaxed);
+        counters.finish_one();
         let request = Request {
             id: spec.selection.id(index),
             chat_messages: Some(question.messages.clone()),
@@ -64,7 +57,7 @@ pub(super) fn sample(
     let made: Vec<(Request, bool)> = parallel::map_owned(questions, request);
     let failed = made.iter().filter(|(_, failed)| *failed).count();
     let mut requests: Vec<Request> = made.into_iter().map(|(request, _)| request).collect();
-    spec.selection.oversample(&mut requests, wanted, globals)?;
+    spec.selection.oversample(&mut requests, wanted, context.globals)?;
     let notices = match failed {
         0 => Vec::new(),
         count => vec![format!("{count} prompts were counted without a chat template, which failed on them")],

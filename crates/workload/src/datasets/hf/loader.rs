@@ -2,7 +2,7 @@
 
 use tacho_core::Request;
 
-use super::{Context, HfSpec, asr, blazedit, conversation, mlperf, question, text, vision, zeta};
+use super::{Context, HfSpec, asr, conversation, prompts, text, vision};
 use crate::Error;
 use crate::requests::carrier::Carrier;
 use crate::sampling::selection::Selection;
@@ -106,16 +106,16 @@ impl Loader {
             Loader::VisionArena => vision::arena(context, row).map(Some),
             Loader::Mmvu => vision::mmvu(context, row).map(Some),
             Loader::MmStar => vision::mm_star(context, row).map(Some),
-            Loader::InstructCoder => question::instruct_coder(context, row).map(Some),
-            Loader::MtBench => question::mt_bench(context, row).map(Some),
-            Loader::HumanEval => question::human_eval(context, row).map(Some),
-            Loader::Gsm8k => question::gsm8k(context, row).map(Some),
+            Loader::InstructCoder => prompts::instruct_coder(context, row).map(Some),
+            Loader::MtBench => prompts::mt_bench(context, row).map(Some),
+            Loader::HumanEval => prompts::human_eval(context, row).map(Some),
+            Loader::Gsm8k => prompts::gsm8k(context, row).map(Some),
             Loader::MultiModalConversation | Loader::Conversation => conversation::request(context, row),
             Loader::Aimo => conversation::aimo(context, row),
-            Loader::Zeta => zeta::request(context, row).map(Some),
+            Loader::Zeta => prompts::zeta(context, row).map(Some),
             Loader::Asr => asr::request(context, row),
-            Loader::Blazedit => blazedit::request(context, row),
-            Loader::MlPerf => mlperf::request(context, row),
+            Loader::Blazedit => prompts::blazedit(context, row),
+            Loader::MlPerf => prompts::mlperf(context, row),
             Loader::Text => text::request(context, row).map(Some),
             Loader::Bfcl => Ok(None),
         }

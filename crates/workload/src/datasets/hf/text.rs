@@ -20,13 +20,12 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::Counters;
-    use tacho_pyrand::Globals;
-    use tacho_text::{HubCache, Tokenizer};
+    use tacho_text::HubCache;
 
     use super::super::{HfSpec, HfTextSpec, sample_text};
     use super::*;
     use crate::requests::carrier::Carrier;
+    use crate::sampling::context::with_builtin;
     use crate::sampling::selection::Selection;
     use crate::sources::order::StreamOrder;
 
@@ -34,8 +33,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let lines = "{\"q\": \"one\", \"chat\": [{\"value\": \"two\"}], \"n\": 1}\n";
         std::fs::write(directory.path().join("train.jsonl"), lines).unwrap();
-        let selection =
-            Selection { seed: 0, num_prompts: 1, shuffle: true, oversample: true, request_id_prefix: String::new() };
+        let selection = Selection { num_prompts: 1, shuffle: true, oversample: true, ..Selection::default() };
         let hf = HfSpec {
             path: directory.path().to_string_lossy().into_owned(),
             name: None,
@@ -54,8 +52,7 @@ mod tests {
             cache: HubCache::from_variables(|_| None),
         };
         let spec = HfTextSpec { hf, column: column.to_owned() };
-        let tokenizer = Tokenizer::builtin();
-        sample_text(&spec, Some(&tokenizer), &mut Globals::seeded(0), &Counters::default()).map(|made| made.requests)
+        with_builtin(|context| sample_text(&spec, context)).map(|made| made.requests)
     }
 
     #[test]

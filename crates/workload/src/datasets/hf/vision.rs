@@ -5,7 +5,7 @@ use tacho_core::{Content, Request};
 
 use super::Context;
 use crate::Error;
-use crate::media::image::Rgb;
+use crate::media::Rgb;
 use crate::media::reference::{image_part, image_reference, video_reference};
 use crate::sampling::chat::multimodal_chat;
 use crate::sources::cell::Cell;
@@ -70,7 +70,8 @@ fn asked(context: &Context<'_>, prompt: &str, media: Value, keep: Keep) -> Resul
 
 /// The content part of an image column: a file's bytes or a path.
 pub(super) fn image(row: &Row, column: &str, cell: &Cell) -> Result<Value, Error> {
-    let expected = "an image of at most 178956970 pixels: a PNG, JPEG, GIF, WebP or BMP file, a path or a URL";
+    let expected =
+        "an image of at most 178956970 pixels: a PNG, JPEG or WebP file, a path or a URL; convert others to PNG";
     let wrong = || row.wrong(column, expected);
     match cell {
         Cell::Text(text) => image_reference(&Value::from(text.as_str())).ok_or_else(wrong),

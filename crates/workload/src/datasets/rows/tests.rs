@@ -5,6 +5,7 @@ use std::time::Duration;
 use tacho_core::json::dumps;
 
 use super::*;
+use crate::sampling::context::with_builtin;
 
 fn spec(source: RowSource, map: &[&str]) -> RowsSpec {
     RowsSpec {
@@ -34,7 +35,7 @@ fn command(line: &str) -> RowSource {
 }
 
 fn made(spec: &RowsSpec) -> Result<Sampled, Error> {
-    sample(spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default())
+    with_builtin(|context| sample(spec, context))
 }
 
 /// The requests of a file with this text.

@@ -133,7 +133,7 @@ fn parts_have_their_own_lengths_and_the_rest_is_left() {
 
 #[test]
 fn a_class_has_its_own_distribution() {
-    use crate::{ClassSpec, MixOrder, MixSpec, RandomSpec, RangeRatio, WorkloadSpec};
+    use crate::{ClassSpec, MixOrder, MixSpec, RandomSpec, WorkloadSpec};
     use tacho_core::Counters;
     use tacho_pyrand::Globals;
 
@@ -144,13 +144,8 @@ fn a_class_has_its_own_distribution() {
             num_prompts: 4000,
             input_len: 4,
             output_len: 1,
-            prefix_len: 0,
-            range_ratio: RangeRatio::parse("0.0").unwrap(),
-            batch_size: 1,
-            request_id_prefix: String::new(),
-            token_ids: false,
-            cached: None,
             length_plan: LengthPlan(vec![(0, lengths)]),
+            ..RandomSpec::default()
         };
         let (name, workload) = (name.to_owned(), WorkloadSpec::Random(random));
         ClassSpec {
