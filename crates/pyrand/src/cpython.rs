@@ -32,7 +32,6 @@ impl Random {
         self.twister.next_f64()
     }
 
-    /// `uniform(a, b)`.
     pub fn uniform(&mut self, a: f64, b: f64) -> f64 {
         a + (b - a) * self.random()
     }
@@ -70,7 +69,6 @@ impl Random {
         }
     }
 
-    /// `shuffle(items)`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.below(i as u64 + 1) as usize;

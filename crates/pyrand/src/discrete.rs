@@ -3,17 +3,14 @@
 use crate::RandomState;
 
 impl RandomState {
-    /// `uniform(low, high)`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random_sample()
     }
 
-    /// `lognormal(mean, sigma)`.
     pub fn lognormal(&mut self, mean: f64, sigma: f64) -> f64 {
         (mean + sigma * self.standard_normal()).exp()
     }
 
-    /// `poisson(lam)`.
     pub fn poisson(&mut self, lam: f64) -> i64 {
         if lam >= 10.0 {
             self.poisson_ptrs(lam)

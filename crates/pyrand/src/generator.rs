@@ -82,7 +82,6 @@ impl Generator {
         sums.iter().filter(|&&sum| sum / total <= drawn).count()
     }
 
-    /// `shuffle(items)`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = masked_interval(&mut self.pcg, i as u64) as usize;
@@ -90,7 +89,6 @@ impl Generator {
         }
     }
 
-    /// `permutation(n)`.
     pub fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         self.shuffle(&mut order);

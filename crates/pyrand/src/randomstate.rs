@@ -43,7 +43,6 @@ impl RandomState {
         (0..size).map(|_| self.randint(low, high)).collect()
     }
 
-    /// `permutation(n)`.
     pub fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
@@ -72,7 +71,6 @@ impl RandomState {
         (0..size).map(|_| self.randint(0, n as i64) as usize).collect()
     }
 
-    /// `standard_exponential()`.
     pub fn standard_exponential(&mut self) -> f64 {
         -(1.0 - self.twister.next_f64()).ln()
     }
@@ -94,12 +92,10 @@ impl RandomState {
         }
     }
 
-    /// `gamma(shape, scale)`.
     pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         scale * self.standard_gamma(shape)
     }
 
-    /// `standard_gamma(shape)`.
     pub fn standard_gamma(&mut self, shape: f64) -> f64 {
         if shape == 1.0 {
             self.standard_exponential()

@@ -20,7 +20,6 @@ pub struct MixSpec {
     pub order: MixOrder,
 }
 
-/// The order of the requests of a mix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MixOrder {
     /// The class of each request is drawn by weight.

@@ -14,7 +14,6 @@ use super::model::{History, Step, Take, Trace};
 use crate::sampling::chat::message;
 use maker::Maker;
 
-/// Settings of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplaySpec {
     /// Whether requests are chats; otherwise prompts are token IDs or texts.
