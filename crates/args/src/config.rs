@@ -71,7 +71,9 @@ fn flag_words(key: &str, node: &Node, table: &Table) -> Vec<String> {
         (_, Value::Bool(true)) => vec![format!("--{key}")],
         (_, Value::Bool(false)) => {
             let off = format!("--no-{}", key.replace('_', "-"));
-            let has_off = table.find(&off).is_some_and(|flag| flag.names.len() == 2);
+            // The engine's parser judges flags that have no row.
+            let is_unknown = table.find(&format!("--{}", key.replace('_', "-"))).is_none();
+            let has_off = table.find(&off).map_or(is_unknown && table.has_engine(), |flag| flag.names.len() == 2);
             has_off.then_some(off).into_iter().collect()
         }
         // YAML's `.inf` is `inf` on the command line.

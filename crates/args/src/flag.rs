@@ -95,7 +95,7 @@ impl Preset {
 pub enum Origin {
     /// vLLM has the flag with the same name and meaning.
     Vllm,
-    /// An engine flag of vLLM, passed on as given. tacho reads those with a help text.
+    /// An engine flag of vLLM that tacho reads too; it is passed on as given.
     Engine,
     Tacho,
 }
@@ -272,7 +272,7 @@ impl Flag {
         self.names.join("/")
     }
 
-    /// Whether only the engine reads the flag, so that its value is not checked here.
+    /// Whether the help leaves the flag out, as it does the other flags of the engine.
     pub fn is_passed_on(&self) -> bool {
         self.origin == Origin::Engine && self.help.is_empty()
     }
@@ -314,6 +314,34 @@ pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
         (at, row) = (at + 1, row + 1);
     }
     rows
+}
+
+/// The rows with these names, which must exist, in another help section.
+pub const fn picked<const N: usize>(
+    rows: &[Flag],
+    names: [&str; N],
+    origin: Origin,
+    group: &'static Group,
+) -> [Flag; N] {
+    let mut found = [HELP; N];
+    let (mut at, mut row) = (0, 0);
+    while at < N {
+        while !is_same(rows[row].names[0], names[at]) {
+            row += 1;
+        }
+        found[at] = Flag { origin, group, ..rows[row] };
+        (at, row) = (at + 1, 0);
+    }
+    found
+}
+
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    one.len() == other.len() && at == one.len()
 }
 
 /// Creates a row for a flag of vLLM.

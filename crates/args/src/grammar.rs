@@ -107,6 +107,10 @@ impl Values {
     fn pass_on_unknown(&mut self, option: &str, after: &[Word]) -> usize {
         let values = plain(after, usize::MAX);
         let words: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
+        let name = |word: &str| word.split('=').next().unwrap_or(word).to_owned();
+        if self.unknown.iter().any(|known| name(known) == name(option)) && !self.duplicates.contains(&name(option)) {
+            self.duplicates.push(name(option));
+        }
         self.unknown.extend_from_slice(&words);
         self.engine_words.extend(words);
         values.len()
@@ -254,9 +258,6 @@ pub(crate) fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value,
     match flag.kind {
         Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
         Kind::TriState => Ok(Value::Bool(!name.starts_with("--no-"))),
-        // The engine may accept formats that this table does not.
-        Kind::Int if flag.is_passed_on() => Ok(python_int(text).unwrap_or_else(|| Value::from(text))),
-        Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
         Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
         Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float | Kind::Seconds => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),

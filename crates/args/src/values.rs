@@ -52,6 +52,11 @@ impl Values {
         }
     }
 
+    /// The command, such as `tacho serve`.
+    pub fn command(&self) -> &'static str {
+        self.table.command
+    }
+
     /// Every flag that has a value, with the name of its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
         self.table.flags.iter().zip(&self.values).filter(|(flag, _)| flag.kind != Kind::Help)

@@ -21,11 +21,11 @@ mod trace;
 pub use async_scheduling::AsyncScheduling;
 pub use experiment::{Experiment, LEVELS, Length, Load, MAX_ROUNDS, Server};
 pub use front::Front;
-pub use limits::KnownLimits;
+pub use limits::{KnownLimits, Limits};
 pub use memory_bound::ComputeBound;
 pub use padding::padded;
 pub use prefix_caching::caches;
-pub use profile::{Limits, Profile};
+pub use profile::Profile;
 pub use regress::Estimate;
 pub use step_comparison::{StepComparison, compare_steps};
 pub use steps::{Found, IdleTtft, Step, find};
@@ -49,7 +49,6 @@ pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
 
 /// Why a fit failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum FitError {
     /// A result without lists.
     #[error("the result has no list {name:?}; save it with --save-result --save-detailed")]

@@ -54,6 +54,8 @@ pub enum OfflineKind {
     Throughput(Throughput),
     /// Of `tacho mm-processor`.
     MmProcessor(MmProcessor),
+    /// A profile instead of measurements.
+    Profile,
 }
 
 impl OfflineKind {
@@ -64,6 +66,7 @@ impl OfflineKind {
             OfflineKind::Startup(startup) => startup.cold.is_empty() && startup.warm.is_empty(),
             OfflineKind::Throughput(throughput) => throughput.failed == throughput.num_requests,
             OfflineKind::MmProcessor(processor) => processor.completed == 0,
+            OfflineKind::Profile => false,
         }
     }
 }

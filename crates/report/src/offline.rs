@@ -22,6 +22,9 @@ pub fn text(record: &OfflineRecord) -> String {
         OfflineKind::Startup(startup) => startup::lines(startup),
         OfflineKind::Throughput(throughput) => throughput::lines(throughput),
         OfflineKind::MmProcessor(processor) => mm_processor::lines(processor),
+        OfflineKind::Profile => {
+            vec![format!("Profile: {}", record.engine.profile_dir.as_deref().unwrap_or("where --profiler-config says"))]
+        }
     };
     if let Some(profile) = &record.engine.simulated {
         lines.push(format!("Simulated engine (profile {profile}): these times are modelled, not measured."));
@@ -41,6 +44,7 @@ pub fn json(record: &OfflineRecord) -> Value {
         OfflineKind::Startup(startup) => startup::keys(startup, model),
         OfflineKind::Throughput(throughput) => throughput::keys(throughput, model),
         OfflineKind::MmProcessor(processor) => mm_processor::keys(processor, model),
+        OfflineKind::Profile => (Dict::new(), Dict::new()),
     };
     engine_keys(&mut own, &record.engine);
     dict.set("tacho", own);
@@ -54,7 +58,7 @@ pub fn records(record: &OfflineRecord, args: &Dict, output_json: &Path) -> Vec<(
         OfflineKind::Latency(latency) => single(latency::metrics(latency)),
         OfflineKind::Startup(startup) => startup::metrics(startup),
         OfflineKind::Throughput(throughput) => single(throughput::metrics(throughput, &record.model_id)),
-        OfflineKind::MmProcessor(_) => Vec::new(),
+        OfflineKind::MmProcessor(_) | OfflineKind::Profile => Vec::new(),
     };
     let make = |metrics| records::records(&record.engine, args, output_json, metrics);
     files.into_iter().map(|(ending, metrics)| (ending, make(metrics))).collect()

@@ -4,8 +4,6 @@ pub mod auto_tune;
 pub mod backend_check;
 mod error;
 pub mod experiment;
-pub mod latency;
-pub mod mm_processor;
 pub mod multi_turn;
 pub mod offline;
 pub mod otlp;
@@ -14,11 +12,9 @@ pub mod rebuild;
 pub mod scenarios;
 pub mod selfcheck;
 pub mod serve;
-pub mod startup;
 pub mod suite;
 pub mod sweep;
 mod telemetry;
-pub mod throughput;
 
 pub use error::Error;
 pub use plan::{

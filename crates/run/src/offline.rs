@@ -1,4 +1,4 @@
-//! Offline engines: the interface of the four offline commands, and the driver of engines in Python.
+//! The four offline commands: their plan and run, the interface of their engines, and the driver of engines in Python.
 
 mod batches;
 mod driver;
@@ -6,21 +6,28 @@ mod engine;
 mod error;
 #[cfg(test)]
 mod fuzz;
-mod logged;
-mod measured;
+mod latency;
+mod mm_processor;
 mod notebook;
+mod plan;
 mod process;
 mod protocol;
-mod spec;
-mod worker;
+mod run;
+mod served;
+mod startup;
+mod throughput;
 
+use batches::Batches;
 pub(crate) use batches::check_lengths;
-pub use batches::{Batches, OfflineWorkload, Sampler, Source};
-pub use driver::{PythonEngine, find_python};
+pub use batches::{OfflineWorkload, Sampler, Source};
+pub use driver::{LogTap, PythonEngine, PythonSpec, WorkerSource, find_python};
 pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
 pub use error::EngineError;
-pub use logged::LoggedEngine;
-pub use measured::Measured;
+pub use latency::LatencyPlan;
+pub use mm_processor::MmProcessorPlan;
 pub use notebook::{Notebook, OFFLINE};
-pub use protocol::PROTOCOL;
-pub use spec::{LogTap, PythonSpec, WorkerSource};
+pub use plan::{OfflinePlan, PlanKind};
+pub use run::{EngineMaker, Measured, run};
+pub use served::{ServedPlan, run_served};
+pub use startup::StartupPlan;
+pub use throughput::{OfflineLora, ThroughputPlan};

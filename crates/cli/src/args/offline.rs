@@ -1,36 +1,141 @@
-//! Shared flags of `tacho throughput`, `latency`, `startup`, and `mm-processor`.
+//! Shared flags and checks of `tacho throughput`, `latency`, `startup`, and `mm-processor`.
 
-mod check;
 mod dataset;
 pub(crate) mod latency;
 pub(crate) mod mm_processor;
 mod namespace;
-pub(super) mod refusal;
 pub(crate) mod rows;
 pub(crate) mod startup;
 pub(crate) mod throughput;
 mod throughput_check;
 
+use tacho_args::flags;
+use tacho_args::typed::FromWord;
+use tacho_core::json::dumps;
+
+use super::error::{ArgError, Refusal, bad_mm_limits};
+use super::serve::DatasetFlags;
 pub(crate) use super::shared::engine::EngineArgs;
-pub(crate) use namespace::namespace;
-pub(crate) use refusal::OfflineRefusal;
-pub(crate) use rows::WorkerArgs;
-
-use tacho_args::Values;
-
 use super::shared::live::LiveArgs;
+use dataset::SourceArgs;
+pub(crate) use namespace::namespace;
+pub(crate) use rows::WorkerArgs;
+use rows::{DISABLE_DETOKENIZE, LOG, N, NSYS, OUTPUT_JSON, PROFILE, SIM};
 
-/// Shared arguments of the offline commands.
-#[derive(Debug, Clone)]
-pub(crate) struct OfflineArgs {
-    pub(crate) engine: EngineArgs,
-    pub(crate) worker: WorkerArgs,
-    pub(crate) live: LiveArgs,
-    pub(crate) values: Values,
+flags! {
+    /// Arguments of several offline commands. A command without one of the flags has its default.
+    OfflineArgs {
+        {
+            n: u64 = N;
+            profile: bool = PROFILE;
+            disable_detokenize: bool = DISABLE_DETOKENIZE;
+            output_json: Option<String> = OUTPUT_JSON;
+            sim: bool = SIM;
+            nsys: Option<String> = NSYS;
+            log: Option<String> = LOG;
+        }
+        ..engine: EngineArgs;
+        ..worker: WorkerArgs;
+        ..live: LiveArgs;
+        ..source: SourceArgs;
+        ..datasets: DatasetFlags;
+    }
 }
 
-impl From<&Values> for OfflineArgs {
-    fn from(v: &Values) -> Self {
-        OfflineArgs { engine: v.into(), worker: v.into(), live: v.into(), values: v.clone() }
+/// The engine or server that runs the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// vLLM's synchronous engine.
+    Vllm,
+    /// vLLM's asynchronous engine.
+    VllmAsync,
+    /// vLLM's chat interface.
+    VllmChat,
+    Hf,
+    Mii,
+    Sim,
+    /// A running server, by the completions API.
+    OpenAi,
+    /// A running server, by the chat completions API.
+    OpenAiChat,
+}
+
+/// vLLM's four backends, then tacho's.
+const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
+
+impl Backend {
+    /// The name of the engine for its worker.
+    pub(crate) fn engine(self) -> &'static str {
+        match self {
+            Backend::Vllm => "vllm",
+            Backend::VllmAsync => "vllm-async",
+            Backend::VllmChat => "vllm-chat",
+            Backend::Hf => "hf",
+            Backend::Mii => "mii",
+            Backend::Sim => "sim",
+            Backend::OpenAi => "openai",
+            Backend::OpenAiChat => "openai-chat",
+        }
+    }
+
+    /// The name in messages and in the result file.
+    pub(crate) fn name(self) -> &'static str {
+        if self == Backend::VllmAsync { "vllm" } else { self.engine() }
+    }
+
+    pub(crate) fn is_vllm(self) -> bool {
+        matches!(self, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat)
+    }
+
+    /// Whether it is a running server.
+    pub(crate) fn is_server(self) -> bool {
+        matches!(self, Backend::OpenAi | Backend::OpenAiChat)
+    }
+}
+
+impl FromWord for Backend {
+    fn from_word(word: &str) -> Self {
+        use Backend::{Hf, Mii, OpenAi, OpenAiChat, Sim, Vllm, VllmAsync, VllmChat};
+        let all = [Vllm, VllmAsync, VllmChat, Hf, Mii, Sim, OpenAi];
+        all.into_iter().find(|backend| backend.engine() == word).unwrap_or(OpenAiChat)
+    }
+}
+
+fn refuse_if(holds: bool, problem: impl Into<String>) -> Result<(), Refusal> {
+    if holds { Err(Refusal::other(problem)) } else { Ok(()) }
+}
+
+impl OfflineArgs {
+    /// The engine of a command without `--backend`.
+    pub(crate) fn backend(&self, engine: Backend) -> Backend {
+        if self.sim { Backend::Sim } else { engine }
+    }
+
+    /// Checks that all commands share.
+    fn check(&self, backend: Backend) -> Result<(), ArgError> {
+        if !backend.is_vllm() {
+            let command = self.engine.values.command();
+            self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
+        }
+        let both = self.source.workload.is_some() && self.source.save_workload.is_some();
+        let seed = self.engine.seed;
+        Err(match () {
+            () if self.worker.sim_profile.is_some() && backend != Backend::Sim => {
+                Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }
+            }
+            // Nsight Systems captures only ranges marked by the profiler.
+            () if self.nsys.is_some() && !self.profile => Refusal::Alone { flag: "--nsys", other: "--profile" },
+            () if both => Refusal::Together { flag: "--workload", other: "--save-workload" },
+            () if u32::try_from(seed).is_err() => Refusal::range("--seed", seed, "0 to 4294967295"),
+            () => return Ok(()),
+        }
+        .into())
+    }
+
+    /// Media limits must be numbers by modality.
+    fn check_mm_limits(&self) -> Result<(), Refusal> {
+        let limits = &self.datasets.mm_limits;
+        let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+        if numbers { Ok(()) } else { Err(bad_mm_limits(&dumps(limits))) }
     }
 }

@@ -18,24 +18,182 @@ use anyhow::Context;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::offline::{EngineNote, OfflineRecord};
+use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 use tacho_report::json::try_writing;
 use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{LogTap, Measured, PythonSpec, Source, WorkerSource, find_python};
-use tacho_run::{NamedTokenizer, TokenizerPlan};
+use tacho_run::offline::{
+    EngineError, EngineMaker, LogTap, Measured, OfflinePlan, PlanKind, PythonEngine, PythonSpec, Sampling, Source,
+    WorkerSource, find_python,
+};
+use tacho_run::{Error, NamedTokenizer, TokenizerPlan};
 
+use super::COMMANDS;
 use super::screen::Screen;
+use super::serve::log::required;
 use super::sim::{hub, profile};
-use crate::args::offline::{EngineArgs, WorkerArgs};
-use crate::args::shared::live::LiveArgs;
-use crate::exit::{Exit, saved};
+use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::help::suggest;
+use crate::args::offline::{Backend, EngineArgs, OfflineArgs, WorkerArgs, namespace};
+use crate::exit::{Exit, Misused, saved};
+use crate::interrupt::Interrupt;
 
 /// KV transfer configuration that fills the KV cache of prompts with dummy values; states vLLM's defaults of the
 /// connector explicitly.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
 
-pub(super) fn sink(live: &LiveArgs, worker: &WorkerArgs, progress: Progress) -> anyhow::Result<Screen> {
-    Screen::open(live, worker.quiet, progress)
+/// What distinguishes an offline command from the others.
+pub(super) struct Bench {
+    /// The command's name in vLLM.
+    pub(super) name: &'static str,
+    pub(super) kind: PlanKind,
+    pub(super) sampling: Sampling,
+    /// Whether the engine draws its own progress bar.
+    pub(super) progress: bool,
+    /// The command's default, if it differs from the engine's.
+    pub(super) prefix_caching: Option<bool>,
+    pub(super) output: Option<String>,
+    /// Settings for engines without an argument parser.
+    pub(super) settings: Dict,
+    /// Final values of flags that differ from the given ones.
+    pub(super) final_flags: Vec<(&'static str, Value)>,
+}
+
+impl Bench {
+    pub(super) fn new(name: &'static str, args: &OfflineArgs, kind: PlanKind) -> Self {
+        let detokenize = !args.disable_detokenize;
+        Bench {
+            name,
+            kind,
+            sampling: Sampling { n: args.n, temperature: 1.0, ignore_eos: true, detokenize, beam: false },
+            progress: !args.worker.quiet,
+            prefix_caching: None,
+            output: args.output_json.clone(),
+            settings: Dict::new(),
+            final_flags: Vec::new(),
+        }
+    }
+}
+
+/// An offline command at work.
+pub(super) struct Session<'a> {
+    args: &'a OfflineArgs,
+    backend: Backend,
+    pub(super) interrupt: Interrupt,
+    pub(super) screen: Screen,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn open(args: &'a OfflineArgs, backend: Backend, progress: Progress) -> anyhow::Result<Self> {
+        let interrupt = Interrupt::catch()?;
+        let screen = Screen::open(&args.live, args.worker.quiet, progress)?;
+        notices(&args.engine, backend == Backend::Sim, &screen);
+        Ok(Session { args, backend, interrupt, screen })
+    }
+
+    /// Runs the benchmark on an engine of this machine.
+    pub(super) fn run(&self, bench: Bench) -> anyhow::Result<Exit> {
+        let args = self.args;
+        let output = output(bench.output.as_deref())?;
+        let make = self.maker(&bench)?;
+        let plan = OfflinePlan {
+            engine: note(self.backend, &args.worker)?,
+            source: source(&args.engine, self.backend == Backend::Sim)?,
+            sampling: bench.sampling,
+            progress: bench.progress,
+            profile: args.profile,
+            profile_report: args.nsys.as_ref().map(|report| format!("{report}.nsys-rep")),
+            log: args.log.as_deref().map(|directory| required(directory, &args.engine.values)),
+            save_workload: args.source.save_workload.as_ref().map(Into::into),
+            kind: bench.kind,
+        };
+        let (stop, measuring) = (&self.interrupt.stop, || self.interrupt.measuring());
+        let measured = tacho_run::offline::run(&plan, &*make, &measuring, stop, &self.screen);
+        let measured = measured.map_err(|error| self.explained(error))?;
+        let caching = bench.prefix_caching.map(|default| args.engine.enable_prefix_caching.unwrap_or(default));
+        let caching = caching.map(|caching| ("enable_prefix_caching", caching.into()));
+        self.conclude(bench.name, measured, output.as_deref(), bench.final_flags.into_iter().chain(caching))
+    }
+
+    fn maker(&self, bench: &Bench) -> anyhow::Result<Box<EngineMaker<'static>>> {
+        let (engine, worker) = (&self.args.engine, &self.args.worker);
+        if self.backend == Backend::Sim {
+            let simulated = SimulatedEngine::new(engine, worker, bench.prefix_caching.unwrap_or(true))?;
+            return Ok(Box::new(move |phase, _| Box::new(simulated.again(phase))));
+        }
+        let mut defaults = Dict::new();
+        if let Some(caching) = bench.prefix_caching {
+            defaults.set("enable_prefix_caching", caching);
+        }
+        let mut spec = python(self.backend.engine(), engine, worker, defaults, &self.interrupt.stop)?;
+        spec.accepts_async_flags = matches!(bench.kind, PlanKind::Throughput(_));
+        spec.mm_stats = matches!(bench.kind, PlanKind::MmProcessor(_));
+        bench.settings.iter().for_each(|(key, value)| spec.settings.set(key, value.clone()));
+        if let Some(report) = &self.args.nsys {
+            under_nsys(&mut spec, report, engine);
+        }
+        Ok(Box::new(move |_, environment| {
+            let environment = [spec.environment.clone(), environment].concat();
+            Box::new(PythonEngine::new(PythonSpec { environment, ..spec.clone() }))
+        }))
+    }
+
+    /// Writes and prints the results. Returns the error if the measurement ended early.
+    pub(super) fn conclude(
+        &self,
+        bench: &str,
+        mut measured: Measured<'_>,
+        output: Option<&Path>,
+        final_flags: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> anyhow::Result<Exit> {
+        self.screen.close();
+        let (args, record) = (self.args, &measured.record);
+        let output = output.filter(|_| record.measured != OfflineKind::Profile);
+        if let Some(path) = output {
+            save(record, path, || {
+                let mut namespace = namespace(&args.engine.values, bench, &measured.arguments);
+                final_flags.into_iter().for_each(|(flag, value)| namespace.set(flag, value));
+                namespace
+            })?;
+        }
+        measured.log.finish(closing(record));
+        print(&report::text(record))?;
+        let log = args.log.as_deref().map(Path::new);
+        match (&record.measured, output) {
+            (OfflineKind::MmProcessor(_), Some(path)) => print(&format!("\nResults saved to {}", path.display()))?,
+            (_, output) => {
+                let workload = args.source.save_workload.as_deref().map(Path::new);
+                [workload, output, log].iter().flatten().for_each(saved);
+            }
+        }
+        match measured.ended {
+            Some(error) => Err(error.into()),
+            None if measured.record.measured.is_empty() => Ok(Exit::Failed),
+            None => Ok(Exit::Done),
+        }
+    }
+
+    /// An error in terms of the command.
+    pub(super) fn explained(&self, error: Error) -> anyhow::Error {
+        match error {
+            // The workload names protocols that support media; these commands have engines instead.
+            Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => Refusal::other(format!(
+                "Multi-modal content is not supported on backend {backend:?}; use one of ['vllm', 'vllm-chat']."
+            ))
+            .into(),
+            Error::Engine(EngineError::Usage { message }) => self.meant(message),
+            error => error.into(),
+        }
+    }
+
+    /// The error of the engine's parser. A flag that it does not know may be a misspelled one of the command.
+    fn meant(&self, message: String) -> anyhow::Error {
+        let words = message.strip_prefix("unrecognized arguments: ").unwrap_or_default();
+        let tokens = words.split_whitespace().map(str::to_owned).collect();
+        let error =
+            ArgError::Usage { command: self.args.engine.values.command(), error: UsageError::Unrecognized { tokens } };
+        let hints = suggest::hints(COMMANDS, &error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
+        Misused(message + &hints).into()
+    }
 }
 
 /// Engine flags that the simulated engine supports.
@@ -54,25 +212,21 @@ const SIMULATED: [&str; 11] = [
 ];
 
 /// Emits notices about engine flags.
-pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
-    let dropped: Vec<&str> =
-        engine.typed.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
+fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
+    let dropped: Vec<&str> = engine.given().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
     if !dropped.is_empty() {
         sink.event(RunEvent::warning(format!("the simulated engine does not model {}", dropped.join(", "))));
     }
-    if !engine.typed.duplicates.is_empty() {
-        sink.event(RunEvent::warning(format!("Found duplicate keys {}", engine.typed.duplicates.join(", "))));
+    if !engine.values.duplicates.is_empty() {
+        sink.event(RunEvent::warning(format!("Found duplicate keys {}", engine.values.duplicates.join(", "))));
     }
 }
 
 /// Describes the engine, simulated or real, in the record.
-pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
-    let simulated = sim.then(|| profile(worker.sim_profile.as_deref())).transpose()?;
-    Ok(EngineNote {
-        backend: backend.to_owned(),
-        simulated: simulated.map(|profile| profile.name),
-        ..EngineNote::default()
-    })
+pub(super) fn note(backend: Backend, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
+    let simulated = (backend == Backend::Sim).then(|| profile(worker.sim_profile.as_deref())).transpose()?;
+    let simulated = simulated.map(|profile| profile.name);
+    Ok(EngineNote { backend: backend.name().to_owned(), simulated, ..EngineNote::default() })
 }
 
 /// The tokenizer for prompts. The simulated engine uses the built-in one by default.
@@ -104,7 +258,7 @@ pub(super) fn python(
     let is_path = engine.model.starts_with(['/', '.']);
     anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: no such directory", engine.model);
     let variable = |name: &str| std::env::var(name).ok();
-    let mut words = engine.typed.words.clone();
+    let mut words = engine.values.engine_words.clone();
     let mut defaults = defaults;
     if worker.decode_bench {
         words.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
@@ -129,7 +283,7 @@ pub(super) fn python(
 }
 
 /// Runs an engine under Nsight Systems as in vLLM's documentation: one capture per start and stop of the profiler.
-pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
+fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
     let settings = [
         "nsys",
         "profile",
@@ -144,7 +298,7 @@ pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArg
     ];
     spec.launcher = settings.map(str::to_owned).to_vec();
     spec.environment.push(("VLLM_WORKER_MULTIPROC_METHOD".to_owned(), "spawn".to_owned()));
-    if !engine.typed.given.contains(&"--profiler-config") {
+    if engine.profiler_config.is_none() {
         spec.words.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
     }
 }
@@ -181,12 +335,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Writes the result file and, if requested, records in PyTorch's benchmark format; `namespace` holds the flags they
 /// state.
-pub(super) fn save(
-    record: &OfflineRecord,
-    output: Option<&Path>,
-    namespace: impl FnOnce() -> Dict,
-) -> anyhow::Result<()> {
-    let Some(path) = output else { return Ok(()) };
+fn save(record: &OfflineRecord, path: &Path, namespace: impl FnOnce() -> Dict) -> anyhow::Result<()> {
     report::save_record(path, record)?;
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
         for (ending, records) in report::records(record, &namespace(), path) {
@@ -194,17 +343,6 @@ pub(super) fn save(
         }
     }
     Ok(())
-}
-
-/// Prints the report and the paths of the files. Returns the error if the measurement ended early.
-pub(super) fn conclude(measured: Measured, files: &[Option<&Path>]) -> anyhow::Result<Exit> {
-    print(&report::text(&measured.record))?;
-    files.iter().flatten().for_each(saved);
-    match measured.ended {
-        Some(error) => Err(error.into()),
-        None if measured.record.measured.is_empty() => Ok(Exit::Failed),
-        None => Ok(Exit::Done),
-    }
 }
 
 /// Returns the result path after creating its directory and checking that it is writable.
@@ -218,24 +356,8 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// The engine entry of the argument dump.
-pub(super) fn model_dict(args: &Dict) -> Option<&Dict> {
-    Some(args).filter(|args| args.get("model").is_some_and(|model| *model != Value::Null))
-}
-
-/// The log's header, written before the first measurement.
-pub(super) fn about(kind: &str, model_id: &str, engine: &EngineNote, planned: u64) -> Dict {
-    let mut about = Dict::new();
-    about.set("kind", kind);
-    about.set("model_id", model_id);
-    about.set("backend", engine.backend.as_str());
-    about.set("simulated", engine.simulated.as_deref());
-    about.set("planned", planned);
-    about
-}
-
 /// The log's summary, written after the last measurement: report and result file.
-pub(super) fn closing(record: &OfflineRecord) -> Dict {
+fn closing(record: &OfflineRecord) -> Dict {
     let mut closing = Dict::new();
     closing.set("text", report::text(record));
     closing.set("result", report::json(record));

@@ -199,7 +199,8 @@ fn an_engine_in_trouble_is_one_error() {
 fn a_wrong_engine_flag_is_told_in_the_engines_words() {
     let directory = directory();
     for (words, expected) in [
-        (["--no-such-flag", "3"], "unrecognized arguments: --no-such-flag 3"),
+        (["--no-such-flag", "3"], "error: unrecognized arguments: --no-such-flag 3\n"),
+        (["--num-itres", "3"], "error: unrecognized arguments: --num-itres 3 (did you mean --num-iters?)\n"),
         (["--dtype", "nonsense"], "argument --dtype: invalid choice: 'nonsense' (choose from"),
     ] {
         let output = run(directory.path(), "", &[&["latency"], &words[..]].concat());

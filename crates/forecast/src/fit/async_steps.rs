@@ -3,7 +3,7 @@
 //! then not the duration of a step: adjacent steps are known only together.
 
 use super::async_scheduling::{AsyncScheduling, DELAYED, MIN_SAMPLES, prepared};
-use super::profile::Limits;
+use super::limits::Limits;
 use super::steps::{Cluster, Found, Reading, Step, read};
 use super::trace::Traced;
 use super::{Costs, costs, median};

@@ -1,6 +1,8 @@
 //! Batch-1 decode: many accelerators use GEMV kernels for a single token. Such a step is faster than one of two tokens,
 //! which is hardly faster than one of three.
 
+use tacho_metrics::statistics::mean;
+
 use super::regress::Estimate;
 use super::{Found, Step, median, robust};
 
@@ -44,12 +46,9 @@ fn seen(found: &[Found]) -> Option<Estimate> {
 }
 
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean_and_deviation = values.iter().sum::<f64>() / count;
-    (
-        mean_and_deviation,
-        (values.iter().map(|value| (value - mean_and_deviation).powi(2)).sum::<f64>() / (count - 1.0)).sqrt(),
-    )
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The measurements of `tacho fit --base-url`: runs at several concurrencies, in rounds so that a slow period of the machine
 //! is not mistaken for a cost, then a burst that reaches the scheduler's limits, then requests with a shared prefix.
 
-use super::limits::known_limits::KnownLimits;
+use super::limits::KnownLimits;
 use super::limits::reached::{Held, KnownBefore, reached};
 use super::trace::Traced;
 use super::{Fitted, caches};

@@ -3,37 +3,8 @@
 use tacho_core::json::{Dict, Value};
 use tacho_engine::PROFILE_VERSION;
 
+use super::limits::{LIMITS, Limit, Limits};
 use super::{Estimate, Fitted};
-
-/// The scheduler's limits: given, stated by the server, or inferred from runs that reached them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Most sequences in a step.
-    pub max_num_seqs: usize,
-    pub max_num_batched_tokens: usize,
-    /// Tokens per KV block.
-    pub block_size: usize,
-    pub num_blocks: usize,
-    pub max_model_len: usize,
-    pub prefix_caching: bool,
-    /// Whether prompts may be split to fill a step.
-    pub chunked_prefill: bool,
-}
-
-impl Default for Limits {
-    /// The defaults of an unconfigured engine.
-    fn default() -> Self {
-        Limits {
-            max_num_seqs: 256,
-            max_num_batched_tokens: 8192,
-            block_size: 16,
-            num_blocks: 16_384,
-            max_model_len: 32_768,
-            prefix_caching: true,
-            chunked_prefill: true,
-        }
-    }
-}
 
 /// A fitted server with its name and limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,15 +75,11 @@ impl Profile {
     }
 
     fn engine(&self) -> Dict {
-        let mut engine = Dict::new();
-        let limits = &self.limits;
-        engine.set("max_num_seqs", number(limits.max_num_seqs));
-        engine.set("max_num_batched_tokens", number(limits.max_num_batched_tokens));
-        engine.set("block_size", number(limits.block_size));
-        engine.set("num_gpu_blocks", number(limits.num_blocks));
-        engine.set("max_model_len", number(limits.max_model_len));
-        engine.set("enable_prefix_caching", limits.prefix_caching);
-        engine.set("enable_chunked_prefill", limits.chunked_prefill);
+        let value = |limit: &Limit| match (limit.get)(&self.limits) {
+            value if limit.is_switch => Value::Bool(value > 0),
+            value => number(value),
+        };
+        let mut engine: Dict = LIMITS.iter().map(|limit| (limit.name.to_owned(), value(limit))).collect();
         engine.set("async_scheduling", self.fitted.async_scheduling.is_some());
         engine
     }

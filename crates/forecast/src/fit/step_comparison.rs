@@ -1,6 +1,6 @@
 //! Measured and predicted steps compared by kind: errors of a model show in its steps before they show in a mean.
 
-use super::profile::Limits;
+use super::limits::Limits;
 use super::steps::{Step, find};
 use super::trace::Traced;
 use super::{MAX_HELD_OUT_ERROR, median};

@@ -1,7 +1,7 @@
 //! Engine steps, reconstructed from token arrival times: all sequences of a batch get their tokens together.
 
+use super::limits::Limits;
 use super::memory_bound::ComputeBound;
-use super::profile::Limits;
 use super::trace::Traced;
 
 /// Requests sent within this many seconds form a burst.

@@ -75,8 +75,6 @@ pub struct Startup {
     pub cold: Vec<Start>,
     /// Starts with full ones.
     pub warm: Vec<Start>,
-    /// The engine's arguments with their final values, as far as it reports them.
-    pub arguments: Dict,
     /// Reasons of failed starts.
     pub failures: Vec<String>,
 }

@@ -80,14 +80,18 @@ pub enum OfflineWorkload {
 
 /// The requests of a run, with their adapters.
 #[derive(Debug, Clone)]
-pub struct Batches {
-    pub(crate) warmup: Batch,
-    pub(crate) measured: Batch,
+pub(super) struct Batches {
+    pub(super) warmup: Batch,
+    pub(super) measured: Batch,
 }
 
 impl Batches {
+    pub(super) fn new(warmup: Batch, measured: Batch) -> Result<Self, Error> {
+        if measured.requests.is_empty() { Err(Error::EmptyWorkload) } else { Ok(Batches { warmup, measured }) }
+    }
+
     /// Writes the measured requests atomically.
-    pub fn save(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn save(&self, path: &Path) -> Result<(), Error> {
         let named = |(at, request): (usize, &Request)| Request {
             lora: self.measured.adapters.get(at).map(u64::to_string),
             ..request.clone()

@@ -1,16 +1,17 @@
 //! Drives an engine in a Python process: one call, one response.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::json::{Dict, Value};
+use tacho_loadgen::StopSignal;
 use tempfile::TempDir;
 
+use super::EngineError;
 use super::engine::{Batch, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
 use super::process::Process;
 use super::protocol::{self, PROTOCOL};
-use super::spec::{PythonSpec, WorkerSource};
-use super::{EngineError, worker};
 
 /// Timeout of the worker's first frame.
 const HELLO: Duration = Duration::from_secs(120);
@@ -19,6 +20,61 @@ const HELLO: Duration = Duration::from_secs(120);
 const LEAVE: Duration = Duration::from_secs(20);
 /// Timeout of the worker's exit if a profiler writes its report.
 const REPORT: Duration = Duration::from_secs(1800);
+
+/// Receives the engine's log.
+pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerSource {
+    Embedded,
+    File(PathBuf),
+}
+
+#[derive(Clone)]
+pub struct PythonSpec {
+    pub python: PathBuf,
+    pub worker: WorkerSource,
+    /// The command that starts the interpreter, such as a profiler with its arguments; empty to start it directly.
+    pub launcher: Vec<String>,
+    /// The engine's name in the protocol.
+    pub engine: &'static str,
+    /// The engine's arguments as given.
+    pub words: Vec<String>,
+    /// Defaults of the command that differ from the engine's.
+    pub defaults: Dict,
+    /// Settings for engines without an argument parser.
+    pub settings: Dict,
+    /// Whether flags of the asynchronous engine are accepted too.
+    pub accepts_async_flags: bool,
+    /// Whether multimodal stage times are collected.
+    pub mm_stats: bool,
+    pub environment: Vec<(String, String)>,
+    pub timeout: Option<Duration>,
+    pub log: LogTap,
+    pub stop: StopSignal,
+}
+
+/// The worker's files, embedded in the program.
+const FILES: [(&str, &str); 4] = [
+    ("main.py", include_str!("../../../../python/worker/main.py")),
+    ("vllm_engine.py", include_str!("../../../../python/worker/vllm_engine.py")),
+    ("hf_engine.py", include_str!("../../../../python/worker/hf_engine.py")),
+    ("mii_engine.py", include_str!("../../../../python/worker/mii_engine.py")),
+];
+
+/// Writes the worker's files to a temporary directory that is removed when dropped.
+fn unpack() -> Result<(TempDir, PathBuf), EngineError> {
+    let unpacked = || {
+        let directory = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;
+        for (name, text) in FILES {
+            std::fs::write(directory.path().join(name), text)?;
+        }
+        Ok(directory)
+    };
+    let directory = unpacked().map_err(|source| EngineError::Unpack { source })?;
+    let script = directory.path().join("main.py");
+    Ok((directory, script))
+}
 
 /// Finds the interpreter: the given one, the virtual environment's, or `python3` on the path.
 pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, EngineError> {
@@ -54,7 +110,7 @@ impl PythonEngine {
         let script = match &self.spec.worker {
             WorkerSource::File(path) => path.clone(),
             WorkerSource::Embedded => {
-                let (directory, script) = worker::unpack()?;
+                let (directory, script) = unpack()?;
                 self.directory = Some(directory);
                 script
             }

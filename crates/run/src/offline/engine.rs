@@ -98,7 +98,7 @@ pub struct Step {
 }
 
 impl Step {
-    pub fn of(slot: Slot) -> Self {
+    pub const fn of(slot: Slot) -> Self {
         Step { slot, profile: false, prequeue: false, progress: false, single_sampling: false, fresh: false }
     }
 }

@@ -15,8 +15,8 @@ use tacho_core::json::Value;
 use tacho_loadgen::StopSignal;
 
 use super::EngineError;
+use super::driver::{LogTap, PythonSpec};
 use super::protocol::{read_frame, skip_to_magic, write_frame};
-use super::spec::{LogTap, PythonSpec};
 
 /// Bytes of the log kept for error messages.
 const KEPT: usize = 1 << 16;

@@ -10,7 +10,7 @@ use super::engine::{Batch, Generated, Loaded};
 use super::{EngineError, Slot, StageTimes, Step};
 
 /// Version of the protocol.
-pub const PROTOCOL: i64 = 1;
+pub(super) const PROTOCOL: i64 = 1;
 /// The line before a worker's first frame; any output of Python's startup precedes it.
 const MAGIC: &[u8] = b"tacho-worker\n";
 /// Longest frame.

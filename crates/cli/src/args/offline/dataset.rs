@@ -1,14 +1,14 @@
-//! Dataset flags of `tacho serve` that vLLM's offline commands do not have, under the same names.
+//! Dataset flags of `tacho serve`: those of vLLM's offline commands, and others that tacho adds under the same names.
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
+use tacho_args::flag::{Flag, Group, Kind, Origin, Preset, group, own, picked, rows};
 use tacho_args::flags;
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
-use super::rows::{DATASET, HUB};
-use crate::args::serve::SPEED_BENCH_SUBSETS;
+use super::rows::{DATASET, HUB, RANDOM};
+use crate::args::serve::{FURTHER, SOURCES, TEMPLATE};
 
-use Kind::{Choice, Float, Int, Json, Repeated, Seconds, Str, Switch};
-use Preset::{Off, Unset};
+use Kind::Str;
+use Preset::Unset;
 
 pub(crate) static QUESTIONS: Group =
     group("question dataset options", "tacho options", "The question sets spec_bench and speed_bench.");
@@ -38,39 +38,40 @@ flags! {
 }
 
 /// Rows of both commands that sample.
-pub(crate) const SOURCE_ROWS: &[Flag] = rows!(FILE_ROWS, ORDER_ROWS);
+pub(crate) const SOURCE_ROWS: &[Flag] =
+    rows!(FILE_ROWS, &added(["--disable-shuffle", "--no-stream", "--hf-order"], &HUB));
+
+const SERVE: &[Flag] = rows!(SOURCES, TEMPLATE, FURTHER);
+
+/// Rows of `tacho serve` that vLLM's offline commands have too.
+pub(crate) const fn of_vllm<const N: usize>(names: [&str; N], group: &'static Group) -> [Flag; N] {
+    picked(SERVE, names, Origin::Vllm, group)
+}
+
+/// Rows of `tacho serve` that vLLM's offline commands do not have.
+const fn added<const N: usize>(names: [&str; N], group: &'static Group) -> [Flag; N] {
+    picked(SERVE, names, Origin::Tacho, group)
+}
 
 #[rustfmt::skip]
-const ORDER_ROWS: &[Flag] = &[
-    own(&["--disable-shuffle"], Switch, "", Off, &HUB, "Keep the order of the dataset's rows."),
-    own(&["--no-stream"], Switch, "", Off, &HUB, "Mix all rows of a Hub dataset at once instead of through a buffer."),
-    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HUB,
-        "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
-];
+pub(crate) const RANDOM_ROWS: &[Flag] = &of_vllm([
+    "--random-input-len", "--random-output-len", "--random-range-ratio", "--random-prefix-len", "--random-batch-size",
+    "--no-reranker", "--random-mm-base-items-per-request", "--random-mm-num-mm-items-range-ratio",
+    "--random-mm-limit-mm-per-prompt", "--random-mm-bucket-config",
+], &RANDOM);
 
 /// Rows of `tacho throughput`.
 #[rustfmt::skip]
-pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
-    own(&["--skip-chat-template"], Switch, "", Off, &DATASET, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),
-    own(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET, "Variables for the chat template of custom and speed_bench."),
-    own(&["--dataset-command"], Str, "CMD", Unset, &OWN_ROWS,
-        "Command that prints the requests as JSON lines, as in `tacho serve`. Short for --dataset-name custom."),
-    own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &OWN_ROWS, "Maximum seconds between two lines of --dataset-command.").positive(),
-    own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &OWN_ROWS,
-        "Columns of a JSONL, CSV or Parquet file or of --dataset-command, as in `tacho serve`: --map prompt=question."),
-    own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &QUESTIONS, "Tokens to generate for spec_bench."),
-    own(&["--spec-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of spec_bench only."),
-    own(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &QUESTIONS,
-        "File of the directory of speed_bench to read, without its ending."),
-    own(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &QUESTIONS, "Tokens to generate for speed_bench."),
-    own(&["--speed-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of speed_bench only."),
-    own(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE, "Tokens of a block of timed_trace."),
-    own(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE, "Factor from its times to seconds."),
-    own(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE, "Field of its arrival times."),
-    own(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &TIMED_TRACE, "Field of its prompt lengths."),
-    own(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &TIMED_TRACE,
-        "Field of its output lengths."),
-    own(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &TIMED_TRACE, "Field of its block IDs."),
-    own(&["--blazedit-min-distance"], Float, "SHARE", Preset::Float(0.0), &HUB, "Minimum edit distance of Blazedit, from 0 to 1."),
-    own(&["--blazedit-max-distance"], Float, "SHARE", Preset::Float(1.0), &HUB, "Maximum edit distance of Blazedit, from 0 to 1."),
-];
+pub(crate) const THROUGHPUT_ROWS: &[Flag] = rows!(
+    &added(["--skip-chat-template", "--chat-template-kwargs"], &DATASET),
+    &added(["--dataset-command", "--dataset-command-timeout", "--map"], &OWN_ROWS),
+    &added([
+        "--spec-bench-output-len", "--spec-bench-category", "--speed-bench-dataset-subset", "--speed-bench-output-len",
+        "--speed-bench-category",
+    ], &QUESTIONS),
+    &added([
+        "--timed-trace-chunk-hash-size", "--timed-trace-sec-multiplier", "--timed-trace-label-timestamp",
+        "--timed-trace-label-input-length", "--timed-trace-label-output-length", "--timed-trace-label-hash-ids",
+    ], &TIMED_TRACE),
+    &added(["--blazedit-min-distance", "--blazedit-max-distance"], &HUB),
+);

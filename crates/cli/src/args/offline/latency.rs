@@ -1,12 +1,12 @@
 //! Flags of `tacho latency`.
 
-use tacho_args::flag::{Kind, Preset, Table, rows, vllm};
+use tacho_args::flag::{Flag, Kind, Preset, Table, rows, vllm};
 use tacho_args::flags;
 use tacho_args::grammar::Values;
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
-use super::{OfflineArgs, OfflineRefusal, check};
-use crate::args::error::{ArgError, Refusal};
+use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RUN, SIM, WORKER_ROWS};
+use super::{Backend, OfflineArgs, refuse_if};
+use crate::args::error::ArgError;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 
@@ -21,7 +21,17 @@ pub(crate) static TABLE: Table = Table {
         ("tacho latency --sim --num-iters 5", "no engine needed: simulated"),
     ],
     groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
-    flags: rows!(&[HELP], VLLM, engine::FLAGS, OURS, live::FLAGS, WORKER_ROWS),
+    flags: rows!(
+        &[HELP],
+        BATCH,
+        &[N_OR_BEAM],
+        ITERATIONS,
+        &[PROFILE_ONE, OUTPUT_JSON, DISABLE_DETOKENIZE],
+        engine::FLAGS,
+        &[SIM, NSYS, LOG],
+        live::FLAGS,
+        WORKER_ROWS
+    ),
     basics: &[
         "--model",
         "--sim",
@@ -48,26 +58,22 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
+const N_OR_BEAM: Flag = Flag { help: "Sequences per prompt, or the beam width.", ..N };
+const PROFILE_ONE: Flag =
+    Flag { help: "Profile one iteration instead of measuring. Needs --profiler-config.", ..PROFILE };
+
 flags! {
     /// The flags of `tacho latency`.
     LatencyArgs {
-        VLLM [
-            input_len: i64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(32), &RUN, "Prompt length.").at_least(1);
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &RUN, "Output length.").at_least(1);
-            batch_size: i64 = vllm(&["--batch-size"], Int, "N", Preset::Int(8), &RUN, "Prompts in the batch.").at_least(1);
-            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences per prompt, or the beam width.").at_least(1);
-            use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &RUN, "Use beam search instead of sampling.");
-            num_iters_warmup: i64 = vllm(&["--num-iters-warmup"], Int, "N", Preset::Int(10), &RUN, "Warm-up iterations.").at_least(0);
-            num_iters: i64 = vllm(&["--num-iters"], Int, "N", Preset::Int(30), &RUN, "Measured iterations.").at_least(1);
-            profile: bool = vllm(&["--profile"], Switch, "", Off, &RUN,
-                "Profile one iteration instead of measuring. Needs --profiler-config.");
-            output_json: Option<String> = OUTPUT_JSON;
-            disable_detokenize: bool = DISABLE_DETOKENIZE;
+        BATCH [
+            input_len: u64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(32), &RUN, "Prompt length.").at_least(1);
+            output_len: u64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &RUN, "Output length.").at_least(1);
+            batch_size: u64 = vllm(&["--batch-size"], Int, "N", Preset::Int(8), &RUN, "Prompts in the batch.").at_least(1);
         ]
-        OURS [
-            sim: bool = SIM;
-            nsys: Option<String> = NSYS;
-            log: Option<String> = LOG;
+        ITERATIONS [
+            use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &RUN, "Use beam search instead of sampling.");
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Int, "N", Preset::Int(10), &RUN, "Warm-up iterations.").at_least(0);
+            num_iters: u64 = vllm(&["--num-iters"], Int, "N", Preset::Int(30), &RUN, "Measured iterations.").at_least(1);
         ]
         ..common: OfflineArgs;
     }
@@ -77,18 +83,11 @@ impl LatencyArgs {
     /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
-        args.check()?;
-        Ok(args)
-    }
-
-    fn check(&self) -> Result<(), ArgError> {
-        check::engine(&self.common, self.sim, TABLE.command)?;
-        check::nsys(self.nsys.as_deref(), self.profile)?;
-        for (given, flag) in [(self.use_beam_search, "--use-beam-search"), (self.profile, "--profile")] {
-            if given && self.sim {
-                return Err(Refusal::from(OfflineRefusal::SimCannot { flag }).into());
-            }
+        args.common.check(args.common.backend(Backend::Vllm))?;
+        for (given, flag) in [(args.use_beam_search, "--use-beam-search"), (args.common.profile, "--profile")] {
+            let problem = format!("the simulated engine cannot honour {flag}: remove it, or run a real engine");
+            refuse_if(given && args.common.sim, problem)?;
         }
-        Ok(())
+        Ok(args)
     }
 }

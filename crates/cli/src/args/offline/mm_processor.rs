@@ -3,13 +3,13 @@
 use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
 use tacho_args::flags;
 use tacho_args::grammar::Values;
-use tacho_core::json::python_float;
+use tacho_args::repr::repr;
+use tacho_core::json::{Value, python_float};
 
-use super::dataset::{SOURCE_ROWS, SourceArgs};
-use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
-use super::{OfflineArgs, OfflineRefusal, check};
+use super::dataset::{RANDOM_ROWS, SOURCE_ROWS, of_vllm};
+use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RUN, SIM, WORKER_ROWS};
+use super::{Backend, OfflineArgs, refuse_if};
 use crate::args::error::{ArgError, Refusal, bad_percentile};
-use crate::args::serve::DatasetFlags;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 
@@ -33,9 +33,11 @@ pub(crate) static TABLE: Table = Table {
         FIRST,
         RANDOM_ROWS,
         PATH,
-        HUB_ROWS,
+        &of_vllm(["--hf-subset", "--hf-split"], &HUB),
+        &[OUTPUT_LEN, OUTPUT_JSON],
         LAST,
         engine::FLAGS,
+        &[SIM],
         OURS,
         live::FLAGS,
         SOURCE_ROWS,
@@ -65,13 +67,7 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-/// Flags that the workload reads.
-#[rustfmt::skip]
-const HUB_ROWS: &[Flag] = &[
-    vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
-    vllm(&["--hf-split"], Str, "NAME", Unset, &HUB, "Split of a Hub dataset."),
-    vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET, "Output length for a Hub dataset."),
-];
+const OUTPUT_LEN: Flag = vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET, "Output length for a Hub dataset.");
 
 flags! {
     /// The flags of `tacho mm-processor`; flags of random data and files are read by the workload.
@@ -87,20 +83,16 @@ flags! {
                 "Hub id of the dataset, for --dataset-name hf.");
         ]
         LAST [
-            output_json: Option<String> = OUTPUT_JSON;
             metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RUN,
                 "Percentiles to report, separated by commas.");
             disable_tqdm: bool = vllm(&["--disable-tqdm"], Switch, "", Off, &RUN, "Show no progress bars.");
         ]
         OURS [
-            sim: bool = SIM;
             hf_name: Option<String> = own(&["--hf-name"], Str, "ID", Unset, &HUB,
                 "Hub id of the dataset if --dataset-path is a local copy.");
             ignore_eos: bool = switch(&["--ignore-eos"], &OWN, "Generate the full output length, past the end of text.");
         ]
         ..common: OfflineArgs;
-        ..dataset: DatasetFlags;
-        ..source: SourceArgs;
     }
 }
 
@@ -113,24 +105,23 @@ impl MmProcessorArgs {
     }
 
     fn check(&self) -> Result<(), ArgError> {
-        check::engine(&self.common, self.sim, TABLE.command)?;
+        self.common.check(self.common.backend(Backend::VllmChat))?;
         self.percentiles()?;
-        check::mm_limits(&self.dataset)?;
-        let workload = self.source.workload.is_some();
-        if workload && self.source.save_workload.is_some() {
-            return Err(Refusal::Together { flag: "--workload", other: "--save-workload" }.into());
-        }
-        if self.dataset_name != "hf" || workload {
+        self.common.check_mm_limits()?;
+        if self.dataset_name != "hf" || self.common.source.workload.is_some() {
             return Ok(());
         }
-        let Some(path) = &self.dataset_path else {
-            return Err(Refusal::from(OfflineRefusal::HfWithoutPath).into());
-        };
-        let id = self.hf_name.as_ref().unwrap_or(path);
-        if MULTIMODAL.contains(&id.as_str()) {
-            return Ok(());
-        }
-        Err(Refusal::from(OfflineRefusal::NotMultimodal { path: id.clone() }).into())
+        refuse_if(
+            self.dataset_path.is_none(),
+            "--dataset-path is required when using --dataset-name hf. For multimodal benchmarking, specify a dataset \
+             like 'lmarena-ai/VisionArena-Chat'.",
+        )?;
+        let id = self.hf_name.as_ref().or(self.dataset_path.as_ref()).map_or("", String::as_str);
+        let known = repr(&MULTIMODAL.iter().copied().map(Value::from).collect::<Vec<_>>().into());
+        Ok(refuse_if(
+            !MULTIMODAL.contains(&id),
+            format!("{id} is not a supported multimodal dataset. Supported multimodal datasets are: {known}"),
+        )?)
     }
 
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {

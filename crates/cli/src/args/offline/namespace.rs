@@ -1,13 +1,16 @@
 //! Every flag with its value, for records in PyTorch's benchmark format.
 
-use tacho_args::flag::{Flag, Origin};
+use tacho_args::flag::Origin;
 use tacho_args::grammar::Values;
 use tacho_args::shown::shown;
-use tacho_core::json::{Dict, Value, parse};
+use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_json;
 
-/// The argument dump. `engine` has the values of the engine's own parser, if any; they take precedence.
-pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>) -> Dict {
+/// vLLM reads its logging flags before its parser; two of them add a value at the end.
+const LATE: [&str; 3] = ["log_level", "log_config_file", "logging_config"];
+
+/// The argument dump. `engine` has the values of the engine's own parser, as far as it reports them.
+pub(crate) fn namespace(values: &Values, bench_type: &str, engine: &Dict) -> Dict {
     let mut dict = Dict::new();
     dict.set("subparser", "bench");
     dict.set("bench_type", bench_type);
@@ -16,19 +19,15 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>
     for (flag, value) in rows(Origin::Vllm) {
         dict.set(flag.dest(), shown(flag, value));
     }
-    for (flag, value) in rows(Origin::Engine).filter(|(flag, _)| !is_late(flag)) {
-        let value = engine.and_then(|engine| engine.get(&flag.dest())).unwrap_or(value);
-        dict.set(flag.dest(), shown(flag, &object(value)));
+    let reported = redact_json(&Value::Dict(engine.clone()));
+    for (key, value) in reported.as_dict().iter().flat_map(|dict| dict.iter()) {
+        if dict.get(key).is_none() && !LATE.contains(&key) {
+            dict.set(key, value.clone());
+        }
     }
-    for (key, value) in engine.iter().flat_map(|engine| engine.iter()) {
-        if dict.get(key).is_none() {
-            dict.set(
-                key,
-                redact_json(&Value::Dict([(key.to_owned(), value.clone())].into_iter().collect::<Dict>()))
-                    .get(key)
-                    .cloned()
-                    .unwrap_or(Value::Null),
-            );
+    for (flag, value) in rows(Origin::Engine) {
+        if dict.get(&flag.dest()).is_none() {
+            dict.set(flag.dest(), shown(flag, value));
         }
     }
     dict.set("log_config_file", Value::Null);
@@ -37,15 +36,4 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>
         dict.set(flag.dest(), shown(flag, value));
     }
     dict
-}
-
-/// Parses an engine's JSON flag, which is stored as text.
-fn object(value: &Value) -> Value {
-    let text = value.as_str().filter(|text| text.starts_with('{'));
-    text.and_then(|text| parse(text).ok()).unwrap_or_else(|| value.clone())
-}
-
-/// vLLM reads its logging flags before its parser; two of them add a value at the end.
-fn is_late(flag: &Flag) -> bool {
-    flag.names.iter().any(|name| ["--log-level", "--log-config-file", "--logging-config"].contains(name))
 }

@@ -9,7 +9,7 @@ use tacho_args::flags;
 use crate::args::serve::BUCKETS;
 pub(crate) use crate::args::shared::live::LIVE;
 
-use Kind::{Float, Int, Json, Seconds, Str, Switch};
+use Kind::{Int, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 pub(crate) static RUN: Group = group("run options", "options", "Batch, repetitions and results.");
@@ -27,29 +27,11 @@ pub(crate) const OUTPUT_JSON: Flag = vllm(
     &RUN,
     "File for the results. Its directory is created and checked before the run.",
 );
+pub(crate) const N: Flag = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences per prompt.").at_least(1);
+pub(crate) const PROFILE: Flag =
+    vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config.");
 pub(crate) const DISABLE_DETOKENIZE: Flag =
     vllm(&["--disable-detokenize"], Switch, "", Off, &RUN, "Exclude detokenization from the measurement.");
-
-#[rustfmt::skip]
-pub(crate) const RANDOM_ROWS: &[Flag] = &[
-    vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM, "Prompt length in tokens."),
-    vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM, "Output length in tokens."),
-    vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
-        "Variation of lengths, as a fraction of them: from 0 to below 1, or JSON with input and output."),
-    vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
-        "Shared prefix of all prompts in tokens."),
-    vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM, "Prompts per request, for rerankers."),
-    vllm(&["--no-reranker"], Switch, "", Off, &RANDOM, "The model of random-rerank is not a reranker."),
-    vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &RANDOM,
-        "Images or videos per request of random-mm."),
-    vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &RANDOM,
-        "Variation of that number, as a fraction of it."),
-    vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Preset::Json(r#"{"image": 255, "video": 1}"#), &RANDOM,
-        "Maximum items of each kind per request."),
-    vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT",
-        Preset::Json(r#"{"(256, 256, 1)": 0.5, "(720, 1280, 1)": 0.5, "(720, 1280, 16)": 0.0}"#), &RANDOM,
-        "Fractions of item sizes, as a Python dict of (height, width, frames)."),
-];
 
 flags! {
     /// The worker process and the simulated engine.

@@ -5,7 +5,7 @@ use tacho_args::flags;
 use tacho_args::grammar::Values;
 
 use super::rows::{HELP, LIVE, LOG, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
-use super::{OfflineArgs, check};
+use super::{Backend, OfflineArgs};
 use crate::args::error::ArgError;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
@@ -18,25 +18,20 @@ pub(crate) static TABLE: Table = Table {
         ("tacho startup --sim", "no engine needed: simulated"),
     ],
     groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
-    flags: rows!(&[HELP], VLLM, engine::FLAGS, OURS, live::FLAGS, WORKER_ROWS),
+    flags: rows!(&[HELP], STARTS, &[OUTPUT_JSON], engine::FLAGS, &[SIM, LOG], live::FLAGS, WORKER_ROWS),
     ..Table::PLAIN
 };
 
 flags! {
     /// The flags of `tacho startup`.
     StartupArgs {
-        VLLM [
-            num_iters_cold: i64 = vllm(&["--num-iters-cold"], Kind::Int, "N", Preset::Int(3), &RUN,
+        STARTS [
+            num_iters_cold: u64 = vllm(&["--num-iters-cold"], Kind::Int, "N", Preset::Int(3), &RUN,
                 "Starts measured with empty caches.").at_least(1);
-            num_iters_warmup: i64 = vllm(&["--num-iters-warmup"], Kind::Int, "N", Preset::Int(1), &RUN,
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Kind::Int, "N", Preset::Int(1), &RUN,
                 "Starts that only fill the caches.").at_least(0);
-            num_iters_warm: i64 = vllm(&["--num-iters-warm"], Kind::Int, "N", Preset::Int(3), &RUN,
+            num_iters_warm: u64 = vllm(&["--num-iters-warm"], Kind::Int, "N", Preset::Int(3), &RUN,
                 "Starts measured with full caches.").at_least(1);
-            output_json: Option<String> = OUTPUT_JSON;
-        ]
-        OURS [
-            sim: bool = SIM;
-            log: Option<String> = LOG;
         ]
         ..common: OfflineArgs;
     }
@@ -46,7 +41,7 @@ impl StartupArgs {
     /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
-        check::engine(&args.common, args.sim, TABLE.command)?;
+        args.common.check(args.common.backend(Backend::Vllm))?;
         Ok(args)
     }
 }

@@ -2,76 +2,26 @@
 
 use tacho_args::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
 use tacho_args::grammar::Setting;
-use tacho_args::typed::{FromWord, Given};
+use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
 use tacho_run::LoraAssignment;
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
-use super::OfflineArgs;
-use super::dataset::{OWN_ROWS, QUESTIONS, SOURCE_ROWS, SourceArgs, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
+use super::dataset::{
+    OWN_ROWS, QUESTIONS, RANDOM_ROWS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, of_vllm, without_file,
+};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RANDOM, RUN, SIM,
     WORKER_ROWS,
 };
+use super::{BACKENDS, Backend, OfflineArgs};
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::serve::DatasetFlags;
-use crate::args::shared::engine::{self, CAPACITY, ENGINE, passed};
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
-use Kind::{Choice, Float, Int, Str, Switch, TriState};
+use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
-
-/// The engine or server that runs the batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Backend {
-    /// vLLM's synchronous engine.
-    Vllm,
-    /// vLLM's asynchronous engine.
-    VllmAsync,
-    /// vLLM's chat interface.
-    VllmChat,
-    Hf,
-    Mii,
-    Sim,
-    /// A running server, by the completions API.
-    OpenAi,
-    /// A running server, by the chat completions API.
-    OpenAiChat,
-}
-
-impl Backend {
-    /// The name in messages and in the result file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Backend::Vllm | Backend::VllmAsync => "vllm",
-            Backend::VllmChat => "vllm-chat",
-            Backend::Hf => "hf",
-            Backend::Mii => "mii",
-            Backend::Sim => "sim",
-            Backend::OpenAi => "openai",
-            Backend::OpenAiChat => "openai-chat",
-        }
-    }
-}
-
-impl FromWord for Backend {
-    fn from_word(word: &str) -> Self {
-        match word {
-            "vllm" => Backend::Vllm,
-            "vllm-async" => Backend::VllmAsync,
-            "vllm-chat" => Backend::VllmChat,
-            "hf" => Backend::Hf,
-            "mii" => Backend::Mii,
-            "sim" => Backend::Sim,
-            "openai" => Backend::OpenAi,
-            _ => Backend::OpenAiChat,
-        }
-    }
-}
-
-/// vLLM's four backends, then tacho's.
-const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
 static PREFIX: Group = group("prefix repetition dataset options", "options", "A few prefixes that many prompts share.");
 static SERVER: Group = group("server options", "tacho options", "Running server of --backend openai and openai-chat.");
@@ -108,14 +58,20 @@ pub(crate) static TABLE: Table = Table {
         CHOICE,
         SAMPLES,
         LENGTHS,
-        RUNS,
-        HUB_ROWS,
-        PROFILE,
+        &[N],
+        COUNTS,
+        &[OUTPUT_JSON],
+        ENGINES,
+        &[DISABLE_DETOKENIZE],
+        ADAPTERS,
+        &of_vllm(["--hf-subset", "--hf-split", "--hf-name"], &HUB),
+        &[PROFILE],
         PREFIXES,
         RANDOM_ROWS,
-        LAST,
+        &of_vllm(["--asr-min-audio-len-sec", "--asr-max-audio-len-sec"], &HUB),
         engine::FLAGS,
-        LOGGING,
+        SERVED,
+        &[Flag { group: &RUN, ..SIM }, NSYS, LOG],
         OURS,
         sign_in::FLAGS,
         OLD,
@@ -172,40 +128,35 @@ flags! {
             output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
                 "Output length in tokens, instead of that of the dataset.");
         ]
-        RUNS [
-            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences per prompt.").at_least(1);
+        COUNTS [
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch.").at_least(1);
             num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Warm-up prompts before the measurement.").at_least(0);
             hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Maximum batch size of --backend hf (required there).").at_least(1);
             hf_enable_torch_compile: bool = vllm(&["--hf-enable-torch-compile"], Switch, "", Off, &RUN, "Compile the model of --backend hf.");
-            output_json: Option<String> = OUTPUT_JSON;
+        ]
+        ENGINES [
             async_engine: bool = vllm(&["--async-engine"], Switch, "", Off, &RUN, "Use vLLM's asynchronous engine with --backend vllm.");
             prequeue_requests: bool = vllm(&["--prequeue-requests"], Switch, "", Off, &RUN,
                 "Queue all requests before scheduling starts. Only the synchronous vllm and vllm-chat.");
-            disable_detokenize: bool = DISABLE_DETOKENIZE;
+        ]
+        ADAPTERS [
             lora_path: Option<String> = vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id.");
             lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &ENGINE,
                 "Assignment of the --max-loras adapters to prompts.") => lora_assignment;
             prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
                 "Shared prefix of random prompts in tokens, if no --random-* length is set.");
         ]
-        PROFILE [
-            profile: bool = vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config.");
-        ]
-        OURS [
+        SERVED [
             base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port.");
             host: String = own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai.");
             port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server.");
-            sim: bool = Flag { group: &RUN, ..SIM };
-            nsys: Option<String> = NSYS;
-            log: Option<String> = LOG;
-            num_runs: i64 = own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
+        ]
+        OURS [
+            num_runs: u64 = own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
                 "Repeat the batch N times, with caches cleared in between. Rates are then those of the mean time, with a confidence interval.").at_least(1);
             dataset: Option<String> = own(&["--dataset"], Str, "PATH", Unset, &OWN, "Deprecated alias of --dataset-path.");
         ]
         ..common: OfflineArgs;
-        ..source: SourceArgs;
-        ..datasets: DatasetFlags;
         ..sign_in: SignInArgs;
     }
 }
@@ -223,30 +174,11 @@ const SAMPLES: &[Flag] = &[
 ];
 
 #[rustfmt::skip]
-const HUB_ROWS: &[Flag] = &[
-    vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
-    vllm(&["--hf-split"], Str, "NAME", Unset, &HUB, "Split of a Hub dataset."),
-    vllm(&["--hf-name"], Str, "ID", Unset, &HUB, "Hub id of a dataset whose --dataset-path is a local copy."),
-];
-
-#[rustfmt::skip]
 const PREFIXES: &[Flag] = &[
     vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens of each shared prefix."),
     vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens after the shared prefix."),
     vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &PREFIX, "Number of prefixes."),
     vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &PREFIX, "Output length in tokens."),
-];
-
-#[rustfmt::skip]
-const LAST: &[Flag] = &[
-    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &HUB, "Minimum length of a recording."),
-    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Maximum length of a recording."),
-];
-
-/// Flags that only the engine reads, or that old scripts use.
-#[rustfmt::skip]
-const LOGGING: &[Flag] = &[
-    passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
 ];
 
 #[rustfmt::skip]
@@ -259,7 +191,7 @@ impl ThroughputArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = Self::from(v);
         args.dataset_path = args.dataset_path.or(args.dataset.take());
-        if args.datasets.has_own_rows() && !v.is_given("--dataset-name") {
+        if args.common.datasets.has_own_rows() && !v.is_given("--dataset-name") {
             args.dataset_name = "custom".to_owned();
         }
         args.check()?;
@@ -268,28 +200,25 @@ impl ThroughputArgs {
 
     pub(crate) fn backend(&self) -> Backend {
         match self.named_backend.value {
-            _ if self.sim => Backend::Sim,
+            _ if self.common.sim => Backend::Sim,
             Backend::Vllm if self.async_engine => Backend::VllmAsync,
             backend => backend,
         }
     }
 
     fn check(&self) -> Result<(), ArgError> {
-        if self.sim && self.named_backend.typed().is_some_and(|name| *name != Backend::Sim) {
+        if self.common.sim && self.named_backend.typed().is_some_and(|name| *name != Backend::Sim) {
             return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());
         }
         self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
-        if !matches!(self.backend(), Backend::Vllm | Backend::VllmAsync | Backend::VllmChat) {
-            let command = TABLE.command;
-            self.common.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
-        }
-        Ok(self.rules()?)
+        self.rules()?;
+        self.common.check(self.backend())
     }
 
     fn choice(&self) -> Result<(), UsageError> {
         let name = self.dataset_name.as_str();
-        let has_rows = self.dataset_path.is_some() || self.datasets.dataset_command.is_some();
-        if has_rows || self.source.workload.is_some() || without_file().contains(&name) {
+        let has_rows = self.dataset_path.is_some() || self.common.datasets.dataset_command.is_some();
+        if has_rows || self.common.source.workload.is_some() || without_file().contains(&name) {
             return Ok(());
         }
         let (flag, choices) = ("--dataset-name".to_owned(), without_file().to_vec());
@@ -301,14 +230,14 @@ impl ThroughputArgs {
     pub(crate) fn effective_dataset(&self) -> &str {
         let name = self.dataset_name.as_str();
         let synthetic = tacho_workload::dataset(name).is_some_and(DatasetKind::is_made_up);
-        let kept = self.dataset_path.is_some() || self.datasets.dataset_command.is_some() || synthetic;
+        let kept = self.dataset_path.is_some() || self.common.datasets.dataset_command.is_some() || synthetic;
         if kept { &self.dataset_name } else { "random" }
     }
 
     /// Whether random prompts use the lengths of the deprecated flags: some are given, and none of the newer ones,
     /// which take precedence in vLLM.
     pub(crate) fn has_legacy_lengths(&self) -> bool {
-        let flags = &self.datasets;
+        let flags = &self.common.datasets;
         ![flags.random_input_len, flags.random_output_len, flags.random_prefix_len].iter().any(|len| len.is_given)
     }
 
@@ -319,7 +248,7 @@ impl ThroughputArgs {
 
     /// Input, output, and prefix length of random prompts.
     pub(crate) fn random_lengths(&self) -> [i64; 3] {
-        let flags = &self.datasets;
+        let flags = &self.common.datasets;
         let older = self.given_lengths().map(|len| len.filter(|_| self.has_legacy_lengths()));
         let [input, output, prefix] = older;
         [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tacho_args::number::{Sized, sized_integer};
 use tacho_core::json::{Dict, Value};
-use tacho_engine::{CostModel, EngineSpec, Machine};
+use tacho_engine::{CostModel, EngineSpec};
 use tacho_metrics::offline::Phase;
 use tacho_run::offline::{Batch, EngineError, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
 use tacho_sim::{MediaTimes, Offline, StartUp};
@@ -27,32 +27,29 @@ pub(crate) struct SimulatedEngine {
 
 impl SimulatedEngine {
     /// Creates an engine with the limits given by flags. `caching` is the command's default for prefix caching.
-    pub(crate) fn new(engine: &EngineArgs, worker: &WorkerArgs, caching: bool, phase: Phase) -> anyhow::Result<Self> {
+    pub(crate) fn new(engine: &EngineArgs, worker: &WorkerArgs, caching: bool) -> anyhow::Result<Self> {
         let profile = profile(worker.sim_profile.as_deref())?;
-        let mut spec = limits(engine, &profile, caching)?;
+        let mut spec = profile.engine;
+        limit(engine, &mut spec)?;
+        spec.enable_prefix_caching = engine.enable_prefix_caching.unwrap_or(caching);
         let fills = |json: &str| json.contains("DecodeBench");
         if worker.decode_bench || engine.kv_transfer_config.as_deref().is_some_and(fills) {
             spec.decode_bench = true;
             spec.enable_prefix_caching = engine.enable_prefix_caching == Some(true);
         }
-        Ok(SimulatedEngine {
-            spec,
-            cost: profile.cost,
-            tokenizer: tokenizer(engine.tokenizer.as_deref(), engine.mode())?,
-            phase,
-            engine: None,
-            warmup: None,
-            measured: None,
-            stages: Vec::new(),
-        })
+        let tokenizer = tokenizer(engine.tokenizer.as_deref(), engine.mode())?;
+        Ok(Self::of(spec, profile.cost, tokenizer, Phase::Warm))
     }
-}
 
-fn limits(engine: &EngineArgs, profile: &Machine, caching: bool) -> anyhow::Result<EngineSpec> {
-    let mut spec = profile.engine.clone();
-    limit(engine, &mut spec)?;
-    spec.enable_prefix_caching = engine.enable_prefix_caching.unwrap_or(caching);
-    Ok(spec)
+    fn of(spec: EngineSpec, cost: CostModel, tokenizer: Arc<Tokenizer>, phase: Phase) -> Self {
+        let (engine, warmup, measured, stages) = (None, None, None, Vec::new());
+        SimulatedEngine { spec, cost, tokenizer, phase, engine, warmup, measured, stages }
+    }
+
+    /// The same engine, not started.
+    pub(crate) fn again(&self, phase: Phase) -> Self {
+        Self::of(self.spec.clone(), self.cost, Arc::clone(&self.tokenizer), phase)
+    }
 }
 
 /// Applies the limits given by flags; the others keep their defaults.

@@ -4,90 +4,53 @@ use std::path::Path;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
-use tacho_core::json::Dict;
+use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
-use tacho_loadgen::StopSignal;
-use tacho_metrics::offline::Phase;
 use tacho_report::Progress;
-use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, OfflineWorkload, PythonEngine, Sampling};
-use tacho_run::throughput::{OfflineLora, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served};
+use tacho_run::offline::{OfflineLora, OfflineWorkload, PlanKind, ServedPlan, ThroughputPlan, run_served};
 use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
-use super::{SimulatedEngine, throughput_workload};
-use crate::args::offline::throughput::{Backend, ThroughputArgs};
-use crate::args::offline::{OfflineRefusal, namespace};
+use super::{Bench, Session, throughput_workload};
+use crate::args::offline::Backend;
+use crate::args::offline::throughput::ThroughputArgs;
 use crate::commands::serve::log::required;
 use crate::commands::sign_in;
 use crate::commands::sim::hub;
-use crate::exit::{Exit, saved};
-use crate::interrupt::Interrupt;
+use crate::exit::Exit;
+
+const NAME: &str = "throughput";
 
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
-    let interrupt = Interrupt::catch()?;
-    let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
-    super::notices(&args.common.engine, args.backend() == Backend::Sim, &sink);
-    warn(args, &sink);
+    let session = Session::open(&args.common, args.backend(), Progress::Shown)?;
+    warn(args, &session.screen);
     let share = share(args.common.engine.data_parallel_size)?;
-    let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
-    let output = super::output(mine.as_deref())?;
-    let (measured, engine_args) = match args.backend() {
-        Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &sink)?, None),
-        _ => local(args, &interrupt, &sink)?,
-    };
-    sink.close();
-    super::save(&measured.record, output.as_deref(), || flags(args, engine_args.as_ref()))?;
-    super::conclude(measured, &[output.as_deref(), args.log.as_deref().map(Path::new)])
+    let output = args.common.output_json.as_deref().map(|path| of_rank(path, share));
+    if args.backend().is_server() {
+        let output = super::output(output.as_deref())?;
+        let plan = served(args)?;
+        session.interrupt.measuring();
+        let measured = run_served(&plan, &session.interrupt.stop, &session.screen);
+        let measured = measured.map_err(|error| session.explained(error))?;
+        return session.conclude(NAME, measured, output.as_deref(), final_flags(args));
+    }
+    let mut bench = Bench::new(NAME, &args.common, PlanKind::Throughput(plan(args, share)?));
+    bench.output = output;
+    bench.final_flags = final_flags(args);
+    bench.settings.set("max_batch_size", args.hf_max_batch_size);
+    bench.settings.set("torch_compile", args.hf_enable_torch_compile);
+    session.run(bench)
 }
 
-/// Runs the batch on an engine of this machine.
-fn local(
-    args: &ThroughputArgs,
-    interrupt: &Interrupt,
-    sink: &dyn EventSink,
-) -> anyhow::Result<(Measured, Option<Dict>)> {
-    let plan = plan(args)?;
-    let log = args.log.as_deref().map(|directory| required(directory, &args.common.values));
-    let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
-    let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
-    // Report invalid engine arguments before sampling.
-    let parsed = engine.parse().map_err(tacho_run::Error::from)?;
-    let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
-    if let Some(path) = &args.source.save_workload {
-        batches.save(path.as_ref())?;
-        saved(path);
-    }
-    // From here on, an interrupt shuts the engine down in order and keeps the measurements.
-    interrupt.measuring();
-    let mut measured = run_engine(&plan, &batches, &mut engine, sink)?;
-    if let Some(report) = &args.nsys {
-        measured.record.engine.profile_dir = Some(format!("{report}.nsys-rep"));
-    }
-    engine.finish(super::closing(&measured.record));
-    if measured.ended.is_none() {
-        engine.close().map_err(tacho_run::Error::from)?;
-    }
-    Ok((measured, Some(parsed)))
-}
-
-/// Workload errors name protocols that support media; this command has engines instead.
-fn in_vllms_words(error: tacho_run::Error) -> anyhow::Error {
-    match error {
-        tacho_run::Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => {
-            OfflineRefusal::NoMedia { backend }.into()
-        }
-        error => error.into(),
-    }
-}
-
-/// The flags in the format of vLLM's records.
-fn flags(args: &ThroughputArgs, engine_args: Option<&Dict>) -> Dict {
-    let mut namespace = namespace(&args.common.values, "throughput", engine_args.and_then(super::model_dict));
-    namespace.set("tokenizer", args.common.engine.tokenizer_name());
-    namespace.set("dataset_name", args.effective_dataset());
+/// The values that vLLM's records have for flags that it changes.
+fn final_flags(args: &ThroughputArgs) -> Vec<(&'static str, Value)> {
+    let mut flags = vec![
+        ("tokenizer", args.common.engine.tokenizer_name().into()),
+        ("dataset_name", args.effective_dataset().into()),
+    ];
     if matches!(args.backend(), Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
-        namespace.set("tokenizer_mode", "hf");
+        flags.push(("tokenizer_mode", "hf".into()));
     }
-    namespace
+    flags
 }
 
 /// Emits vLLM's warnings, but only about flags that were given.
@@ -97,7 +60,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
         let line = "When dataset path is not set, it will default to random dataset";
         sink.event(RunEvent::status(line));
     }
-    let given = |flag: &str| args.common.values.is_given(flag);
+    let given = |flag: &str| args.common.engine.values.is_given(flag);
     let random = dataset.starts_with("random");
     let cases = [
         (
@@ -129,50 +92,16 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
     }
 }
 
-fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
-    if args.backend() == Backend::Sim {
-        let engine = SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Warm)?;
-        return Ok(Box::new(engine));
-    }
-    let kind = if args.backend() == Backend::VllmAsync { "vllm-async" } else { args.backend().name() };
-    let mut spec = super::python(kind, &args.common.engine, &args.common.worker, Dict::new(), stop)?;
-    spec.accepts_async_flags = true;
-    if let Some(report) = &args.nsys {
-        super::under_nsys(&mut spec, report, &args.common.engine);
-    }
-    spec.settings.set("max_batch_size", args.hf_max_batch_size);
-    spec.settings.set("torch_compile", args.hf_enable_torch_compile);
-    Ok(Box::new(PythonEngine::new(spec)))
-}
-
-fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
-    let sim = args.backend() == Backend::Sim;
-    let enabled = args.common.engine.enable_lora;
-    let lora = args.lora_path.as_ref().filter(|_| enabled).map(|path| {
-        anyhow::Ok(OfflineLora {
-            path: path.clone(),
-            count: u64::try_from(args.common.engine.max_loras)?,
-            assignment: args.lora_assignment,
-        })
-    });
+fn plan(args: &ThroughputArgs, share: Option<(usize, usize)>) -> anyhow::Result<ThroughputPlan> {
+    let count = u64::try_from(args.common.engine.max_loras)?;
+    let lora = |path: &String| OfflineLora { path: path.clone(), count, assignment: args.lora_assignment };
     Ok(ThroughputPlan {
-        engine: super::note(args.backend().name(), sim, &args.common.worker)?,
-        source: super::source(&args.common.engine, sim)?,
         workload: throughput_workload(args)?,
-        sampling: Sampling {
-            n: u64::try_from(args.n)?,
-            temperature: 1.0,
-            ignore_eos: true,
-            detokenize: !args.disable_detokenize,
-            beam: false,
-        },
-        lora: lora.transpose()?,
-        share: share(args.common.engine.data_parallel_size)?,
-        profile: args.profile,
+        lora: args.lora_path.as_ref().filter(|_| args.common.engine.enable_lora).map(lora),
+        share,
         prequeue: args.prequeue_requests,
-        progress: !args.common.worker.quiet,
         counts_media: args.backend() == Backend::VllmChat,
-        runs: u64::try_from(args.num_runs)?,
+        runs: args.num_runs,
     })
 }
 
@@ -198,8 +127,8 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
     Ok(Some((rank / (world / size), size)))
 }
 
-/// Runs the batch against a running server.
-fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) -> anyhow::Result<Measured> {
+/// The plan of a run against a server.
+fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
     let (kind, endpoint) = match args.backend() {
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
         _ => (BackendKind::OpenAi, "/v1/completions"),
@@ -227,7 +156,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
         endpoint,
         base_path: base.path.trim_end_matches('/').to_owned(),
         model: ModelPlan {
-            model: args.common.values.is_given("--model").then(|| args.common.engine.model.clone()),
+            model: args.common.engine.values.is_given("--model").then(|| args.common.engine.model.clone()),
             served_name: None,
         },
         tokenizer: super::tokenizer(&args.common.engine, false),
@@ -247,18 +176,16 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             keep_texts: false,
             provenance: None,
         },
-        log: args.log.as_deref().map(|directory| required(directory, &args.common.values)),
+        log: args.common.log.as_deref().map(|directory| required(directory, &args.common.engine.values)),
         row_command: None,
         ranks: None,
     };
-    let plan = ServedPlan {
+    Ok(ServedPlan {
         serve,
-        runs: u64::try_from(args.num_runs)?,
-        engine: super::note(args.backend().name(), false, &args.common.worker)?,
-        save_workload: args.source.save_workload.as_ref().map(Into::into),
-    };
-    interrupt.measuring();
-    run_served(&plan, &interrupt.stop, sink).map_err(in_vllms_words)
+        runs: args.num_runs,
+        engine: super::note(args.backend(), &args.common.worker)?,
+        save_workload: args.common.source.save_workload.as_ref().map(Into::into),
+    })
 }
 
 /// Sends all requests at once, with full output lengths.

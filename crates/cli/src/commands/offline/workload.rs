@@ -3,21 +3,32 @@
 use tacho_run::offline::OfflineWorkload;
 use tacho_workload::{Carrier, LengthPlan, Need, WorkloadSpec};
 
+use crate::args::offline::Backend;
 use crate::args::offline::mm_processor::MmProcessorArgs;
-use crate::args::offline::throughput::{Backend, ThroughputArgs};
+use crate::args::offline::throughput::ThroughputArgs;
 use crate::commands::dataset::{Source, hash_seed};
 use crate::commands::sim::hub;
 
 /// The workload of `tacho throughput`.
 pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| throughput_source(args, seed, count).spec(args.effective_dataset());
-    offline(args.source.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    offline(
+        args.common.source.workload.as_deref(),
+        args.common.engine.seed,
+        (args.num_prompts, args.num_warmups),
+        &spec,
+    )
 }
 
 /// The workload of `tacho mm-processor`.
 pub(crate) fn multimodal(args: &MmProcessorArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| multimodal_source(args, seed, count).spec(&args.dataset_name);
-    offline(args.source.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    offline(
+        args.common.source.workload.as_deref(),
+        args.common.engine.seed,
+        (args.num_prompts, args.num_warmups),
+        &spec,
+    )
 }
 
 fn offline(
@@ -36,7 +47,7 @@ fn offline(
 /// Dataset inputs of `tacho throughput`.
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
-        flags: &args.datasets,
+        flags: &args.common.datasets,
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
@@ -46,7 +57,7 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
         given: args.given_lengths(),
         batch_size: 1,
         output_len: None,
-        multimodal_chat: args.datasets.enable_multimodal_chat || args.backend() == Backend::VllmChat,
+        multimodal_chat: args.common.datasets.enable_multimodal_chat || args.backend() == Backend::VllmChat,
         carrier: carrier(args.backend()),
         self_timed: false,
         cache: hub().cache,
@@ -56,7 +67,7 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
 
 /// Dataset inputs of `tacho mm-processor`; its prompts are always chat messages.
 fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Source<'_> {
-    let flags = &args.dataset;
+    let flags = &args.common.datasets;
     Source {
         flags,
         path: args.dataset_path.clone().unwrap_or_default(),
