@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Bytes of messages that are kept.
-const KEPT: usize = 1 << 14;
+const KEPT: usize = 1 << 16;
 /// Longest excerpt of a message, in characters.
 const SHOWN: usize = 300;
 /// Time between two checks whether a process or a reader has ended.
@@ -138,12 +138,17 @@ impl Messages {
 
     /// Its last line, once the stream has ended or `patience` is over.
     pub fn last_line(&self, patience: Duration) -> String {
+        last_line(&self.text(patience))
+    }
+
+    /// What is kept of it, once the stream has ended or `patience` is over.
+    pub fn text(&self, patience: Duration) -> String {
         let deadline = Instant::now() + patience;
         while !self.reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         let bytes: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        last_line(&String::from_utf8_lossy(&bytes))
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 

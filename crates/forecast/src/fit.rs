@@ -47,24 +47,19 @@ const HELD_OUT: usize = 5;
 /// Largest median relative error of held-out steps of a good fit.
 pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
 
-/// Why a fit failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FitError {
-    /// A result without lists.
     #[error("the result has no list {name:?}; save it with --save-result --save-detailed")]
     NoList { name: &'static str },
-    /// Events with several tokens.
     #[error(
         "an event carries {per_event:.1} tokens on average, so that steps cannot be separated; \
          restart the server with --stream-interval 1 and without speculative decoding"
     )]
     Bundled { per_event: f64 },
-    /// Too few steps were found.
     #[error(
         "{steps} complete steps were found, at least {MIN_STEPS} are needed; measure longer, or at more concurrencies"
     )]
     TooFew { steps: usize },
-    /// The steps do not vary.
     #[error("the steps are too similar to separate their costs; measure at several concurrencies and prompt lengths")]
     Alike,
 }

@@ -43,7 +43,6 @@ const CELL_GROWTH: f64 = 1.05;
 /// Loads of the latency table, as fractions of the largest rate.
 const LEVELS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1];
 
-/// A plan's input.
 #[derive(Debug, Clone)]
 pub struct PlanSpec {
     pub machine: Machine,
@@ -57,21 +56,16 @@ pub struct PlanSpec {
     pub max_replicas: usize,
 }
 
-/// Why a plan failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The rate cannot be simulated.
     #[error("{rate} requests/s cannot be planned for; use a rate from {} to {}", RATES.start(), RATES.end())]
     Rate { rate: f64 },
     #[error("the workload has no requests")]
     Empty,
-    /// Requests exceed the limits of the server.
     #[error("{count} requests of the workload can never run on this server; see tacho predict")]
     Rejected { count: usize },
-    /// The workload does not have an SLO's metric.
     #[error("the workload has no metric {metric:?}: its responses have one token each")]
     NoMetric { metric: String },
-    /// The machine cannot be simulated.
     #[error(transparent)]
     Engine(#[from] tacho_engine::Error),
 }
@@ -101,7 +95,6 @@ impl std::fmt::Display for Violation {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
-    /// Replicas that serve the rate.
     Feasible {
         /// The fewest replicas, and their 95% range.
         replicas: (usize, [usize; 2]),
@@ -113,7 +106,7 @@ pub enum Plan {
         limiting: Vec<Violation>,
     },
     /// A single request already violates an SLO.
-    Hopeless(Vec<Violation>),
+    Infeasible(Vec<Violation>),
     /// The most replicas allowed do not serve the rate.
     TooFewReplicas,
 }
@@ -172,7 +165,7 @@ impl Planner {
         let rate = self.spec.rate;
         let burst = self.burst_throughput()?;
         let Some(largest_rate) = self.largest_rate(1, search(burst / 2.0, IDLE_RATE, Growth::Factor(2.0)))? else {
-            return Ok(Plan::Hopeless(self.violations(IDLE_RATE, 1)?));
+            return Ok(Plan::Infeasible(self.violations(IDLE_RATE, 1)?));
         };
         let cell = ((rate / largest_rate.value).ceil() as usize).clamp(1, CELL.min(self.spec.max_replicas));
         let each = match cell {

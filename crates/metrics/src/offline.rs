@@ -1,13 +1,11 @@
 //! Records of the offline commands: measurements, and metrics in vLLM's definitions.
 
 mod drift;
-mod latency;
 mod mm_processor;
 mod startup;
 mod throughput;
 
-pub use drift::Drift;
-pub use latency::Latency;
+pub use drift::drift;
 pub use mm_processor::{MmProcessor, StageStatistics, encoder_calls, stage_statistics};
 pub use startup::{Phase, Start, Startup};
 pub use throughput::Throughput;
@@ -43,6 +41,15 @@ pub struct OfflineRecord {
     pub measured: OfflineKind,
 }
 
+/// The iterations of one batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latency {
+    /// Seconds of each iteration.
+    pub latencies: Vec<f64>,
+    /// Iterations that were to be measured.
+    pub planned: u64,
+}
+
 /// The measurements of an offline command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OfflineKind {
@@ -76,4 +83,26 @@ pub fn percentiles(values: &[f64]) -> Vec<(u32, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     PERCENTS.iter().map(|&percent| (percent, percentile(&sorted, f64::from(percent)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::mean;
+
+    #[test]
+    fn numbers_are_numpys_to_the_last_bit() {
+        let latencies = [0.06409892599981504, 0.08316190700020343, 0.06329391300005227, 0.0321315119999781];
+        assert_eq!(mean(&latencies), 0.06067156450001221);
+        let values: Vec<f64> = percentiles(&latencies).into_iter().map(|(_, value)| value).collect();
+        let expected = [
+            0.04148023230000035,
+            0.05550331275003373,
+            0.06369641949993365,
+            0.06886467124991213,
+            0.07744301270008691,
+            0.08259001757019177,
+        ];
+        assert_eq!(values, expected);
+    }
 }

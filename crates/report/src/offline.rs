@@ -104,6 +104,10 @@ fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
     }
 }
 
+fn floats(values: &[f64]) -> Value {
+    Value::List(values.iter().copied().map(Value::Float).collect())
+}
+
 /// Percentiles with string keys.
 fn percentile_dict(percentiles: &[(u32, f64)]) -> Dict {
     percentiles.iter().map(|(percent, value)| (percent.to_string(), Value::Float(*value))).collect()

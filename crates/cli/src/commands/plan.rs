@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
     let ((replicas, range), largest, headroom, limiting) = match planner.plan()? {
         Plan::Feasible { replicas, largest_rate, headroom, limiting } => (replicas, largest_rate, headroom, limiting),
-        Plan::Hopeless(violations) => {
+        Plan::Infeasible(violations) => {
             say(&[format!("no rate meets the SLOs: a single request violates {}", joined(&violations))])?;
             return Ok(Exit::Gate);
         }

@@ -27,7 +27,6 @@ const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
 const OUTPUT_ROOM: usize = 40;
 
 pub trait Server {
-    /// Why a run failed.
     type Error;
 
     /// Runs a load and returns its successful requests.
@@ -40,7 +39,6 @@ pub trait Server {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
     Requests(usize),
-    /// A duration in seconds.
     Seconds(f64),
 }
 
@@ -48,7 +46,6 @@ pub enum Length {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     pub concurrency: usize,
-    /// How long it runs.
     pub length: Length,
     /// Tokens of a prefix that all prompts share.
     pub prefix: usize,
@@ -80,7 +77,6 @@ impl Load {
     }
 }
 
-/// The measurements of a server.
 #[derive(Debug, Default)]
 pub struct Experiment {
     /// Runs of prompts without common prefixes.

@@ -6,19 +6,16 @@ use tacho_engine::PROFILE_VERSION;
 use super::limits::{LIMITS, Limit, Limits};
 use super::{Estimate, Fitted};
 
-/// A fitted server with its name and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     pub name: String,
     pub fitted: Fitted,
-    /// Its scheduler's limits.
     pub limits: Limits,
     /// Source of each limit, by its name in the file.
     pub sources: Vec<(&'static str, String)>,
 }
 
 impl Profile {
-    /// The file's contents.
     pub fn to_json(&self) -> Value {
         let mut file = Dict::new();
         file.set("tacho_profile", PROFILE_VERSION);

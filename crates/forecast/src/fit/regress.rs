@@ -9,7 +9,6 @@ use super::{median, spread};
 pub struct Estimate {
     /// The value; zero where it is not significant.
     pub value: f64,
-    /// Half-width of the interval.
     pub half: f64,
 }
 

@@ -11,7 +11,6 @@ const MIN_SAMPLES: usize = 8;
 /// Steps of one kind on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kind {
-    /// Contents of these steps.
     pub name: String,
     /// Measured and predicted number.
     pub count: (usize, usize),
@@ -28,7 +27,6 @@ impl Kind {
     }
 }
 
-/// Measured and predicted steps by kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepComparison {
     /// Kinds with enough steps on both sides.
@@ -53,7 +51,6 @@ impl StepComparison {
     }
 }
 
-/// Compares the steps of two runs.
 pub fn compare_steps(measured: &[Traced], predicted: &[Traced]) -> StepComparison {
     // Chunks of prompts are steps too; here a step is identified by its tokens.
     let limits = Limits { max_num_batched_tokens: usize::MAX >> 1, chunked_prefill: false, ..Limits::default() };

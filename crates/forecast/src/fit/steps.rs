@@ -14,7 +14,6 @@ const MIN_BURST: usize = 4;
 pub struct Step {
     /// Its end, in seconds.
     pub at: f64,
-    /// Its duration, in seconds.
     pub seconds: f64,
     /// Number of steps: several where they are only known together.
     pub count: f64,
@@ -71,12 +70,10 @@ impl Step {
     }
 }
 
-/// The TTFT of a request to an idle engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IdleTtft {
     /// Time of the first token.
     pub at: f64,
-    /// Seconds to the first token.
     pub ttft: f64,
     pub prompt: f64,
     pub window: usize,
@@ -99,7 +96,6 @@ pub struct Found {
     /// Steps with known contents, in order.
     pub steps: Vec<Step>,
     pub idle_ttfts: Vec<IdleTtft>,
-    /// Bursts to an idle engine.
     pub bursts: Vec<Burst>,
     /// Excluded steps: a sequence had no token in them (coalesced events, a preemption), or the prefill in them is
     /// unknown.

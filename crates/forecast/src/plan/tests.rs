@@ -81,7 +81,7 @@ fn the_range_holds_the_true_rate_however_many_requests_are_given() {
 
 #[test]
 fn an_slo_below_one_request_alone_has_no_rate() {
-    let Plan::Hopeless(violations) = plan(1.0, ("p99_ttft_ms", "<=50")) else { panic!("a step takes 100 ms") };
+    let Plan::Infeasible(violations) = plan(1.0, ("p99_ttft_ms", "<=50")) else { panic!("a step takes 100 ms") };
     assert!(matches!(&violations[..], [Violation::Slo { value, .. }] if (*value - 100.0).abs() < 1.0));
 }
 

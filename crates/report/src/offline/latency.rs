@@ -1,23 +1,25 @@
 //! `tacho latency`.
 
-use tacho_core::json::{Dict, Value, float_repr};
-use tacho_metrics::offline::Latency;
+use tacho_core::json::{Dict, float_repr};
+use tacho_metrics::Interval;
+use tacho_metrics::offline::{Latency, drift, percentiles};
+use tacho_metrics::statistics::mean;
 
-use super::percentile_dict;
 use super::records::Metric;
+use super::{floats, percentile_dict};
 
 pub(super) fn lines(record: &Latency) -> Vec<String> {
-    let mut lines = vec![format!("Avg latency: {} seconds", float_repr(record.average()))];
-    for (percent, value) in record.percentiles() {
+    let mut lines = vec![format!("Avg latency: {} seconds", float_repr(mean(&record.latencies)))];
+    for (percent, value) in percentiles(&record.latencies) {
         lines.push(format!("{percent}% percentile latency: {} seconds", float_repr(value)));
     }
-    if let Some(interval) = record.interval() {
+    if let Some(interval) = Interval::of_mean(&record.latencies) {
         let (low, high) = (float_repr(interval.low), float_repr(interval.high));
         lines.push(format!("95% interval of the mean: {low} to {high} seconds"));
     }
-    if let Some(drift) = record.drift() {
-        let direction = if drift.fraction > 0.0 { "slower" } else { "faster" };
-        let percent = drift.fraction.abs() * 100.0;
+    if let Some(drift) = drift(&record.latencies) {
+        let direction = if drift > 0.0 { "slower" } else { "faster" };
+        let percent = drift.abs() * 100.0;
         lines.push(format!(
             "Note: iterations became {direction} by {percent:.0}% from first to last; raise --num-iters-warmup, or \
              look for a machine that is heating up or shared."
@@ -33,16 +35,16 @@ pub(super) fn lines(record: &Latency) -> Vec<String> {
 pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     dict.set("model_id", model);
-    dict.set("avg_latency", record.average());
-    dict.set("latencies", record.latencies.iter().map(|&value| Value::Float(value)).collect::<Vec<_>>());
-    dict.set("percentiles", percentile_dict(&record.percentiles()));
+    dict.set("avg_latency", mean(&record.latencies));
+    dict.set("latencies", floats(&record.latencies));
+    dict.set("percentiles", percentile_dict(&percentiles(&record.latencies)));
     let mut own = Dict::new();
     own.set("num_iters", record.planned);
-    if let Some(interval) = record.interval() {
-        own.set("avg_latency_ci95", vec![Value::Float(interval.low), Value::Float(interval.high)]);
+    if let Some(interval) = Interval::of_mean(&record.latencies) {
+        own.set("avg_latency_ci95", floats(&[interval.low, interval.high]));
     }
-    if let Some(drift) = record.drift() {
-        own.set("drift", drift.fraction);
+    if let Some(drift) = drift(&record.latencies) {
+        own.set("drift", drift);
     }
     (dict, own)
 }
@@ -50,7 +52,7 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
 /// The metrics of PyTorch's format.
 pub(super) fn metrics(record: &Latency) -> Vec<Metric> {
     let mut extra = Dict::new();
-    extra.set("avg_latency", record.average());
-    extra.set("percentiles", percentile_dict(&record.percentiles()));
+    extra.set("avg_latency", mean(&record.latencies));
+    extra.set("percentiles", percentile_dict(&percentiles(&record.latencies)));
     vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }]
 }

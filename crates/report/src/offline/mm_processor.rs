@@ -3,6 +3,7 @@
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::offline::{MmProcessor, StageStatistics};
 
+use super::floats;
 use crate::style::{percent, two};
 
 const WIDTH: usize = 80;
@@ -67,7 +68,7 @@ pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
     dict.set("mean_e2el_ms", record.e2e.mean);
     dict.set("median_e2el_ms", record.e2e.median);
     dict.set("std_e2el_ms", record.e2e.std);
-    let pair = |(percent, value): &(f64, f64)| Value::List(vec![Value::Float(*percent), Value::Float(*value)]);
+    let pair = |(percent, value): &(f64, f64)| floats(&[*percent, *value]);
     dict.set("percentiles_e2el_ms", record.e2e.percentiles.iter().map(pair).collect::<Vec<_>>());
     dict.set(
         "mm_processor_stats",

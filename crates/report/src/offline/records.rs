@@ -5,6 +5,8 @@ use std::path::Path;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::EngineNote;
 
+use super::floats;
+
 pub(super) struct Metric {
     pub(super) name: String,
     pub(super) values: Vec<f64>,
@@ -19,7 +21,7 @@ pub(super) fn records(engine: &EngineNote, args: &Dict, output_json: &Path, metr
     let record = |metric: Metric| {
         let mut entry = Dict::new();
         entry.set("name", metric.name);
-        entry.set("benchmark_values", metric.values.into_iter().map(Value::Float).collect::<Vec<_>>());
+        entry.set("benchmark_values", floats(&metric.values));
         entry.set("extra_info", metric.extra);
         let mut record = Dict::new();
         record.set("benchmark", benchmark.clone());

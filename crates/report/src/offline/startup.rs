@@ -4,8 +4,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::{Phase, Start, Startup, percentiles};
 use tacho_metrics::statistics::mean;
 
-use super::percentile_dict;
 use super::records::Metric;
+use super::{floats, percentile_dict};
 use crate::style::two;
 
 const WIDTH: usize = 60;
@@ -14,14 +14,6 @@ const PHASES: [(Phase, &str); 2] = [(Phase::Cold, "COLD STARTUP:"), (Phase::Warm
 /// The phases with data: a run that ended early has no warm one.
 fn finished(record: &Startup) -> impl Iterator<Item = (Phase, &'static str)> {
     PHASES.into_iter().filter(|(phase, _)| !record.starts(*phase).is_empty())
-}
-
-fn title(metric: &str) -> &'static str {
-    match metric {
-        "startup" => "startup",
-        "compilation" => "compilation",
-        _ => "encoder compilation",
-    }
 }
 
 fn capital(text: &str) -> String {
@@ -36,10 +28,10 @@ pub(super) fn lines(record: &Startup) -> Vec<String> {
         lines.extend([String::new(), heading.to_owned()]);
         let metrics = record.metrics(phase);
         for (metric, values) in &metrics {
-            lines.push(format!("Avg {} time: {} seconds", title(metric), two(mean(values))));
+            lines.push(format!("Avg {} time: {} seconds", metric.replace('_', " "), two(mean(values))));
         }
         for (metric, values) in &metrics {
-            lines.push(format!("{} time percentiles:", capital(title(metric))));
+            lines.push(format!("{} time percentiles:", capital(&metric.replace('_', " "))));
             lines.extend(percentiles(values).iter().map(|(p, value)| format!("  {p}%: {} seconds", two(*value))));
         }
     }
@@ -64,26 +56,20 @@ fn own_lines(record: &Startup) -> Vec<String> {
     lines
 }
 
-fn list(values: &[f64]) -> Value {
-    Value::List(values.iter().map(|&value| Value::Float(value)).collect())
-}
-
 pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
-    for (phase, _) in finished(record) {
-        for (metric, values) in record.metrics(phase) {
-            let stem = format!("{}_{metric}", phase.name());
-            dict.set(format!("avg_{stem}_time"), mean(&values));
-            dict.set(format!("{stem}_times"), list(&values));
-            dict.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
+    for (_, metrics) in metrics(record) {
+        for Metric { name, values, extra } in metrics {
+            dict.set(name, values[0]);
+            extra.iter().for_each(|(key, value)| dict.set(key, value.clone()));
         }
     }
     let mut own = Dict::new();
     own.set("model_id", model);
     for (phase, _) in PHASES {
         let values = |of: fn(&Start) -> f64| record.starts(phase).iter().map(of).collect::<Vec<_>>();
-        own.set(format!("{}_import_times", phase.name()), list(&values(|start| start.import)));
-        own.set(format!("{}_wall_times", phase.name()), list(&values(|start| start.wall)));
+        own.set(format!("{}_import_times", phase.name()), floats(&values(|start| start.import)));
+        own.set(format!("{}_wall_times", phase.name()), floats(&values(|start| start.wall)));
     }
     own.set("failures", record.failures.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>());
     (dict, own)
@@ -96,7 +82,7 @@ pub(super) fn metrics(record: &Startup) -> Vec<(String, Vec<Metric>)> {
         for (metric, values) in record.metrics(phase) {
             let stem = format!("{}_{metric}", phase.name());
             let mut extra = Dict::new();
-            extra.set(format!("{stem}_times"), list(&values));
+            extra.set(format!("{stem}_times"), floats(&values));
             extra.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
             let entry = Metric { name: format!("avg_{stem}_time"), values: vec![mean(&values)], extra };
             files.push((format!("{stem}.pytorch.json"), vec![entry]));

@@ -1,8 +1,9 @@
 //! `tacho throughput`.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_metrics::offline::Throughput;
 
+use super::floats;
 use super::records::Metric;
 use crate::style::two;
 
@@ -52,10 +53,10 @@ pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     own.set("output_tokens_per_second", record.output_tokens_per_second());
     own.set("failed", record.failed);
     own.set("profile_seconds", record.profile_seconds);
-    own.set("elapsed_times", record.times.iter().map(|&seconds| Value::Float(seconds)).collect::<Vec<_>>());
+    own.set("elapsed_times", floats(&record.times));
     for (key, amount) in [("requests_per_second", record.num_requests), ("tokens_per_second", record.total_tokens())] {
         if let Some(interval) = record.rate_interval(amount) {
-            own.set(format!("{key}_ci95"), vec![Value::Float(interval.low), Value::Float(interval.high)]);
+            own.set(format!("{key}_ci95"), floats(&[interval.low, interval.high]));
         }
     }
     (dict, own)

@@ -1,16 +1,12 @@
 //! The worker's process: pipes, log, and termination of its whole process group.
 
-use std::collections::VecDeque;
-use std::io::{BufReader, Read};
-use std::os::unix::process::CommandExt;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use tacho_core::command::{ChildGroup, Messages};
 use tacho_core::json::Value;
 use tacho_loadgen::StopSignal;
 
@@ -18,12 +14,12 @@ use super::EngineError;
 use super::driver::{LogTap, PythonSpec};
 use super::protocol::{read_frame, skip_to_magic, write_frame};
 
-/// Bytes of the log kept for error messages.
-const KEPT: usize = 1 << 16;
 /// Lines of the log in an error message.
 const SHOWN: usize = 12;
 /// Polling interval of a silent worker.
 const GLANCE: Duration = Duration::from_millis(200);
+/// Time for the log of a dead worker to end: a child outside of its group may hold the pipe.
+const LOG_END: Duration = Duration::from_secs(2);
 
 /// What the reader thread received.
 enum Incoming {
@@ -32,11 +28,10 @@ enum Incoming {
 }
 
 pub(super) struct Process {
-    child: Child,
+    group: ChildGroup,
     stdin: Option<ChildStdin>,
     frames: Receiver<Incoming>,
-    log: Arc<Mutex<VecDeque<u8>>>,
-    logger: Option<JoinHandle<()>>,
+    log: Messages,
 }
 
 impl Process {
@@ -51,26 +46,17 @@ impl Process {
         if let [_, arguments @ ..] = spec.launcher.as_slice() {
             command.args(arguments).arg(&spec.python);
         }
-        let mut child = command
-            .arg("-u")
-            .arg(script)
-            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take().expect("it was asked for as a pipe");
-        let stderr = child.stderr.take().expect("it was asked for as a pipe");
+        command.arg("-u").arg(script).envs(spec.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = ChildGroup::start(&mut command).map_err(failed)?;
+        let stdin = group.child.stdin.take();
+        let stdout = group.child.stdout.take().expect("it was asked for as a pipe");
+        let stderr = group.child.stderr.take().expect("it was asked for as a pipe");
         let (sender, frames) = mpsc::channel();
-        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("worker-frames").spawn(move || listen(stdout, &sender)).map_err(failed)?;
-        let log = Arc::new(Mutex::new(VecDeque::new()));
-        let (kept, tap) = (Arc::clone(&log), spec.log.clone());
-        let logger = thread("worker-log").spawn(move || copy_log(stderr, &kept, &tap)).map_err(failed)?;
-        Ok(Process { child, stdin, frames, log, logger: Some(logger) })
+        let listener = std::thread::Builder::new().name("worker-frames".to_owned());
+        listener.spawn(move || listen(stdout, &sender)).map_err(failed)?;
+        let log = Messages::of(Tapped { stream: stderr, tap: spec.log.clone() });
+        Ok(Process { group, stdin, frames, log })
     }
 
     /// Sends a frame. An exited worker is noticed when its response is awaited.
@@ -94,7 +80,7 @@ impl Process {
                 Ok(Incoming::Broken(problem)) => return Err(EngineError::Protocol { problem }),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
                 // A child of a dead worker may keep the pipe open.
-                Err(RecvTimeoutError::Timeout) if matches!(self.child.try_wait(), Ok(Some(_))) => {
+                Err(RecvTimeoutError::Timeout) if matches!(self.group.child.try_wait(), Ok(Some(_))) => {
                     return Err(self.died());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -111,56 +97,36 @@ impl Process {
     }
 
     fn died(&mut self) -> EngineError {
-        let status = self.wait(Duration::from_secs(2));
+        let status = self.finish(Duration::from_secs(2));
         EngineError::Died { status, log: self.last_lines() }
     }
 
-    /// Waits for the exit, and kills the worker after the timeout.
-    fn wait(&mut self, patience: Duration) -> String {
-        let until = Instant::now() + patience;
-        let mut status = self.child.try_wait().ok().flatten();
-        while status.is_none() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-            status = self.child.try_wait().ok().flatten();
-        }
+    /// Waits for the exit of the worker, then kills what is left of it. Returns its exit status.
+    pub(super) fn finish(&mut self, patience: Duration) -> String {
+        let status = self.group.exit_within(patience);
         self.kill();
         status.map_or_else(|| "it closed its pipe".to_owned(), |status| status.to_string())
     }
 
-    /// Waits for the requested exit of the worker, then kills what is left of it.
-    pub(super) fn finish(&mut self, patience: Duration) {
-        self.wait(patience);
-    }
-
-    /// Kills the whole process group: engines have children.
-    pub(super) fn kill(&mut self) {
+    /// Kills the whole process group, since engines have children, and forwards the rest of the log.
+    fn kill(&mut self) {
         self.stdin = None;
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // The group may be gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
-        if let Some(logger) = self.logger.take() {
-            let _ = logger.join();
-        }
+        self.group.end();
+        self.log.text(LOG_END);
     }
 
     /// The last lines of the log. Of a progress bar only its last state counts.
-    pub(super) fn last_lines(&self) -> Vec<String> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = log.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+    fn last_lines(&self) -> Vec<String> {
         let visible =
             |line: &str| line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or("").trim_end().to_owned();
-        let mut lines: Vec<String> = text.lines().map(visible).filter(|line| !line.is_empty()).collect();
+        let mut lines: Vec<String> = self.log_text().lines().map(visible).filter(|line| !line.is_empty()).collect();
         lines.drain(..lines.len().saturating_sub(SHOWN));
         lines
     }
 
     /// The kept part of the log.
     pub(super) fn log_text(&self) -> String {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&log.iter().copied().collect::<Vec<u8>>()).into_owned()
+        self.log.text(Duration::ZERO)
     }
 }
 
@@ -188,13 +154,16 @@ fn listen(stdout: impl Read, sender: &mpsc::Sender<Incoming>) {
     }
 }
 
-fn copy_log(mut stderr: impl Read, kept: &Mutex<VecDeque<u8>>, tap: &LogTap) {
-    let mut buffer = [0; 8192];
-    while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-        tap(&buffer[..count]);
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(&buffer[..count]);
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
+/// A stream whose bytes are forwarded as they are read.
+struct Tapped<R> {
+    stream: R,
+    tap: LogTap,
+}
+
+impl<R: Read> Read for Tapped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        (self.tap)(&buffer[..count]);
+        Ok(count)
     }
 }

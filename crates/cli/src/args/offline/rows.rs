@@ -6,7 +6,6 @@ pub(crate) use tacho_args::flag::HELP;
 use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
 use tacho_args::flags;
 
-use crate::args::serve::BUCKETS;
 pub(crate) use crate::args::shared::live::LIVE;
 
 use Kind::{Int, Seconds, Str, Switch};

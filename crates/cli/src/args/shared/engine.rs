@@ -25,7 +25,7 @@ const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, he
 }
 
 flags! {
-    /// Engine selection and settings.
+    /// Engine selection and settings. A token is declared so that it is known as a secret.
     EngineArgs {
         FLAGS [
             model: String = read(&["--model"], Str, Preset::Str("Qwen/Qwen3-0.6B"), "Model: a directory or a Hub id.");
@@ -50,6 +50,7 @@ flags! {
             max_loras: i64 = capacity(&["--max-loras"], Int, Preset::Int(1), "Maximum adapters per batch.");
             max_num_batched_tokens: Option<String> = capacity(&["--max-num-batched-tokens"], Str, Unset, "Maximum tokens in an engine step.") => named;
             max_num_seqs: Option<i64> = capacity(&["--max-num-seqs"], Int, Unset, "Maximum requests in a batch.");
+            - read(&["--hf-token"], Str, Unset, "");
             kv_transfer_config: Option<String> = read(&["--kv-transfer-config"], Str, Unset, "KV connector of the engine, as JSON.") => named;
             profiler_config: Option<String> = read(&["--profiler-config"], Str, Unset, "Profiler of --profile, as JSON.");
         ]

@@ -10,7 +10,6 @@ use crate::fit::trace::Traced;
 /// Finished sequences after which the batch must have been refilled.
 const MIN_REFILLS: usize = 5;
 
-/// Limits inferred from runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reached {
     pub sequences: Option<usize>,
