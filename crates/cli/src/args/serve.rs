@@ -27,7 +27,7 @@ mod telemetry;
 pub(crate) use classes::ClassArgs;
 pub(crate) use composite::{gap_thresholds, goodput, percentile_list};
 use content::ContentArgs;
-pub(crate) use dataset::{BUCKETS, DatasetArgs, DatasetFlags, FURTHER, SOURCES, TEMPLATE};
+pub(crate) use dataset::{DatasetArgs, DatasetFlags, FURTHER, SOURCES, TEMPLATE};
 use load::LoadArgs;
 pub(crate) use multi_turn::MultiTurnFlags;
 use own::OwnArgs;
