@@ -1,6 +1,7 @@
 //! JSON as Python's `json` module reads and writes it: `NaN` and `Infinity` are numbers, key order is kept,
 //! integers keep all their digits, floats print as `repr` does, and text is ASCII with `, ` and `: ` between.
 
+mod forms;
 mod number;
 mod read;
 mod record;
@@ -9,7 +10,7 @@ mod write;
 
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
-pub use record::{ByKey, Codec, Flat, Json, Plain, Wrong, differs, object_schema, read_field, typed};
+pub use record::{ByKey, Codec, FieldError, Flat, Json, Plain, differs, object_schema, read_field, typed};
 pub use repr::{python_str, quoted, repr};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};
 

@@ -35,7 +35,7 @@ pub use observation::{AudioFormat, Drafts, Media, Observation, TokenCountSource,
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use reply::{Reply, ToolCall};
 pub use request::{Content, Request, Task};
-pub use rows::{Fan, Kept, RowSink, Watcher};
+pub use rows::{Fan, Kept, RequestInfo, RowSink, Watcher};
 pub use secret::Secret;
 pub use shard::Shard;
 pub use spill::{SpillFile, SpillList};

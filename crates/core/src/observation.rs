@@ -21,15 +21,17 @@ pub struct Usage {
     pub drafts: Option<Drafts>,
 }
 
-/// Speculative decoding of one response, as the server reported it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Drafts {
-    /// Verification steps; `None` if unknown.
-    pub steps: Option<u32>,
-    /// Tokens drafted.
-    pub tokens: u32,
-    /// Drafted tokens that were accepted.
-    pub accepted: u32,
+crate::packed! {
+    /// Speculative decoding of one response, as the server reported it.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Drafts {
+        /// Verification steps; `None` if unknown.
+        pub steps: Option<u32>,
+        /// Tokens drafted.
+        pub tokens: u32,
+        /// Drafted tokens that were accepted.
+        pub accepted: u32,
+    }
 }
 
 impl Drafts {
@@ -40,13 +42,15 @@ impl Drafts {
     }
 }
 
-/// The source of token counts per event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenCountSource {
-    /// Usage reported with every event.
-    Usage,
-    /// Log-probabilities, one per token.
-    Logprobs,
+crate::named! {
+    /// The source of token counts per event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TokenCountSource, "a source of token counts" {
+        /// Usage reported with every event.
+        Usage = "usage",
+        /// Log-probabilities, one per token.
+        Logprobs = "logprobs",
+    }
 }
 
 /// The format of generated audio.

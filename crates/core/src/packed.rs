@@ -2,7 +2,7 @@
 //! reads them.
 
 use crate::json::{self, Value};
-use crate::{Content, Drafts, FailureKind, Request};
+use crate::{Content, FailureKind};
 
 /// A value that can be serialized to bytes.
 pub trait Pack: Sized {
@@ -13,39 +13,31 @@ pub trait Pack: Sized {
     fn unpack(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Packs a struct field by field; all fields must be listed.
+/// Declares a struct that is packed field by field.
 #[macro_export]
 macro_rules! packed {
-    ($type:ident { $($field:ident),+ $(,)? }) => {
-        impl $crate::packed::Pack for $type {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $($(#[$about:meta])* $access:vis $field:ident: $type:ty,)+
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[$about])* $access $field: $type,)+
+        }
+
+        impl $crate::packed::Pack for $name {
             fn pack(&self, out: &mut Vec<u8>) {
-                let $type { $($field),+ } = self;
-                $($crate::packed::Pack::pack($field, out);)+
+                $($crate::packed::Pack::pack(&self.$field, out);)+
             }
 
             fn unpack(from: &mut &[u8]) -> Option<Self> {
-                Some($type { $($field: $crate::packed::Pack::unpack(from)?),+ })
+                Some($name { $($field: $crate::packed::Pack::unpack(from)?),+ })
             }
         }
     };
 }
-
-packed!(Request {
-    content,
-    prompt_len,
-    output_len,
-    id,
-    media,
-    lora,
-    timestamp,
-    chat_messages,
-    overrides,
-    session,
-    cancel_after,
-    labels,
-});
-
-packed!(Drafts { steps, tokens, accepted });
 
 /// LEB128: seven bits per byte, lowest first.
 impl Pack for u64 {
@@ -246,7 +238,7 @@ impl Pack for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Labels;
+    use crate::{Labels, Request};
 
     #[test]
     fn numbers_of_every_size_come_back() {

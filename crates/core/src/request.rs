@@ -68,41 +68,43 @@ crate::named! {
     }
 }
 
-/// One request of a workload, with the fields of vLLM's `SampleRequest`.
-///
-/// ```
-/// use tacho_core::{Content, Request};
-///
-/// let request = Request { lora: Some("adapter".to_owned()), ..Request::text("Hello", 1, 128) };
-/// assert_eq!(request.content, Content::Text("Hello".to_owned()));
-/// assert_eq!((request.prompt_len, request.output_len), (1, 128));
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The content.
-    pub content: Content,
-    /// Prompt tokens, counted by the client's tokenizer.
-    pub prompt_len: u64,
-    /// Maximum output tokens.
-    pub output_len: i64,
-    /// Sent as `x-request-id`, if present.
-    pub id: Option<String>,
-    /// OpenAI content parts that accompany the text.
-    pub media: Option<Value>,
-    /// Adapter to use instead of the base model.
-    pub lora: Option<String>,
-    /// Arrival offset in seconds, if the data has one.
-    pub timestamp: Option<f64>,
-    /// Ready-made chat messages, sent as they are.
-    pub chat_messages: Option<Value>,
-    /// Body fields that take precedence over all others.
-    pub overrides: Option<Value>,
-    /// The session it belongs to, sent as a header for routers.
-    pub session: Option<String>,
-    /// Cancel the request this many seconds after it was sent.
-    pub cancel_after: Option<f64>,
-    /// The groups it is counted in: its class, its stage.
-    pub labels: Labels,
+crate::packed! {
+    /// One request of a workload, with the fields of vLLM's `SampleRequest`.
+    ///
+    /// ```
+    /// use tacho_core::{Content, Request};
+    ///
+    /// let request = Request { lora: Some("adapter".to_owned()), ..Request::text("Hello", 1, 128) };
+    /// assert_eq!(request.content, Content::Text("Hello".to_owned()));
+    /// assert_eq!((request.prompt_len, request.output_len), (1, 128));
+    /// ```
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Request {
+        /// The content.
+        pub content: Content,
+        /// Prompt tokens, counted by the client's tokenizer.
+        pub prompt_len: u64,
+        /// Maximum output tokens.
+        pub output_len: i64,
+        /// Sent as `x-request-id`, if present.
+        pub id: Option<String>,
+        /// OpenAI content parts that accompany the text.
+        pub media: Option<Value>,
+        /// Adapter to use instead of the base model.
+        pub lora: Option<String>,
+        /// Arrival offset in seconds, if the data has one.
+        pub timestamp: Option<f64>,
+        /// Ready-made chat messages, sent as they are.
+        pub chat_messages: Option<Value>,
+        /// Body fields that take precedence over all others.
+        pub overrides: Option<Value>,
+        /// The session it belongs to, sent as a header for routers.
+        pub session: Option<String>,
+        /// Cancel the request this many seconds after it was sent.
+        pub cancel_after: Option<f64>,
+        /// The groups it is counted in: its class, its stage.
+        pub labels: Labels,
+    }
 }
 
 impl Request {

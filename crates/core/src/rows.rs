@@ -1,7 +1,34 @@
 //! The stream of finished rows. Workers hand rows over in batches, a few times a second; one thread passes them to all
 //! receivers. Results, logs and live views see the same rows.
 
-use crate::{Observation, Timestamp};
+use crate::{Labels, Observation, Timestamp};
+
+/// Properties of a request known before it was sent, as far as results need them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RequestInfo {
+    /// Prompt tokens, counted by the client's tokenizer.
+    pub prompt_len: u64,
+    /// Tokens that it asks for.
+    pub output_len: i64,
+    /// Number of texts in it.
+    pub input_sequences: u64,
+    /// Seconds of audio in it.
+    pub audio_seconds: f64,
+    /// The adapter, if not the base model.
+    pub lora: Option<String>,
+    /// The `x-request-id` header.
+    pub request_id: Option<String>,
+    /// The groups it is counted in; in a log also those of its response.
+    pub labels: Labels,
+}
+
+impl RequestInfo {
+    /// All labels of a request, with its adapter, after those of its response.
+    pub fn labels(&self, seen: &Labels) -> Labels {
+        let labels = self.labels.merged(seen);
+        self.lora.as_deref().map_or_else(|| labels.clone(), |adapter| labels.with("adapter", adapter))
+    }
+}
 
 /// Receives the finished rows of a run. All calls come from one thread, which is not a worker.
 ///

@@ -2,7 +2,7 @@
 //! sample another rank's offset. In each time span the sample with the shortest round trip counts; a line through these
 //! gives offset and drift.
 
-use tacho_core::json::{Dict, Json, Value, Wrong, typed};
+use tacho_core::json::{Dict, FieldError, Json, Value, typed};
 use tacho_core::observation::RESOLUTION_NS;
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 
@@ -140,10 +140,10 @@ impl Json for ClockFit {
         (self.at, self.offset, self.rate, self.bound, self.span).to_json()
     }
 
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
+    fn from_json(value: &Value) -> Result<Self, FieldError> {
         let (at, offset, rate, bound, span) = <(u64, i64, f64, u64, u64)>::from_json(value)?;
         let fit = ClockFit { at, offset, rate, bound, span };
-        if rate.is_finite() { Ok(fit) } else { Err(Wrong::new("a clock")) }
+        if rate.is_finite() { Ok(fit) } else { Err(FieldError::new("a clock")) }
     }
 
     fn schema() -> Dict {
@@ -232,7 +232,7 @@ impl Json for WallClock {
         (self.timestamp, self.unix_ns, self.within).to_json()
     }
 
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
+    fn from_json(value: &Value) -> Result<Self, FieldError> {
         let (timestamp, unix_ns, within) = <(u64, i64, u64)>::from_json(value)?;
         Ok(WallClock { timestamp, unix_ns, within })
     }

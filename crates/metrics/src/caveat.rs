@@ -2,7 +2,7 @@
 
 mod rules;
 
-use tacho_core::json::{Dict, Json, Plain, Value, Wrong, read_field};
+use tacho_core::json::{Dict, FieldError, Json, Plain, Value, read_field};
 
 use crate::OpenLoopMetrics;
 
@@ -81,13 +81,13 @@ macro_rules! caveats {
             ///
             /// # Errors
             /// For an unknown warning, or one without its numbers.
-            pub fn from_log(value: &Value) -> Result<Self, Wrong> {
-                let dict = value.as_dict().ok_or(Wrong::new("an object"))?;
+            pub fn from_log(value: &Value) -> Result<Self, FieldError> {
+                let dict = value.as_dict().ok_or(FieldError::new("an object"))?;
                 match read_field::<String, Plain>(dict, "kind", None)?.as_str() {
                     $($code => Ok(Caveat::$variant $({
                         $($field: read_field::<$type, Plain>(dict, stringify!($field), None)?),*
                     })?),)*
-                    _ => Err(Wrong::new("a kind of caveat").at("kind")),
+                    _ => Err(FieldError::new("a kind of caveat").at("kind")),
                 }
             }
 

@@ -46,7 +46,7 @@ pub use ranks::RankUse;
 pub use samples::gaps::Gaps;
 pub use samples::per_token::{PerToken, TokenSource};
 pub use samples::rare::{Rare, Rarely};
-pub use samples::sample::{InputSize, Sample, TokenCounter};
+pub use samples::sample::{Sample, TokenCounter};
 pub use samples::{Gather, Samples};
 pub use setup::{MetricSettings, RampUp, RateChange, Setup, Task};
 pub use stats::interval::Interval;

@@ -21,17 +21,19 @@ pub enum Media {
     Images(u64),
 }
 
-/// Generated audio.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Audio {
-    /// Frames: one sample of each channel.
-    pub frames: u64,
-    /// Duration in seconds.
-    pub duration: f64,
-    /// Seconds for which playback waited for audio.
-    pub underrun: f64,
-    /// Gaps in the playback.
-    pub underruns: u64,
+tacho_core::packed! {
+    /// Generated audio.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Audio {
+        /// Frames: one sample of each channel.
+        pub frames: u64,
+        /// Duration in seconds.
+        pub duration: f64,
+        /// Seconds for which playback waited for audio.
+        pub underrun: f64,
+        /// Gaps in the playback.
+        pub underruns: u64,
+    }
 }
 
 impl Media {

@@ -7,7 +7,7 @@ mod throughput;
 
 pub use drift::drift;
 pub use mm_processor::{MmProcessor, StageStatistics, encoder_calls, stage_statistics};
-pub use startup::{Phase, Start, Startup};
+pub use startup::{LoggedStart, Phase, Start, Startup};
 pub use throughput::Throughput;
 
 use tacho_core::json::Dict;

@@ -2,7 +2,7 @@
 
 use tacho_core::StageSpan;
 pub use tacho_core::Task;
-use tacho_core::json::{ByKey, Codec, Dict, Flat, Json, Value, Wrong, typed};
+use tacho_core::json::{ByKey, Codec, Dict, FieldError, Flat, Json, Value, typed};
 
 use crate::latency::successes;
 use crate::throughput::per_second;
@@ -23,11 +23,11 @@ impl Codec<Vec<(String, String)>> for Metadata {
         Value::List(pairs.iter().map(pair).collect())
     }
 
-    fn read(value: &Value) -> Result<Vec<(String, String)>, Wrong> {
+    fn read(value: &Value) -> Result<Vec<(String, String)>, FieldError> {
         let text = |pair: &Value, key| pair.get(key)?.as_str().map(str::to_owned);
         let pairs =
             value.as_list().unwrap_or_default().iter().map(|pair| Some((text(pair, "key")?, text(pair, "value")?)));
-        pairs.collect::<Option<_>>().ok_or(Wrong::new("a list of keys and values"))
+        pairs.collect::<Option<_>>().ok_or(FieldError::new("a list of keys and values"))
     }
 
     fn schema(_: bool) -> Dict {

@@ -1,6 +1,6 @@
 //! The load of the client's worker threads.
 
-use tacho_core::json::{Codec, Dict, Json, Value, Wrong, typed};
+use tacho_core::json::{Codec, Dict, FieldError, Json, Value, typed};
 
 tacho_core::record! {
     /// Load of one worker thread of the client.
@@ -35,7 +35,7 @@ impl Codec<Vec<f64>> for Nanos {
         Value::List(seconds.iter().map(|one| Value::Int((one * 1e9).round() as i64)).collect())
     }
 
-    fn read(value: &Value) -> Result<Vec<f64>, Wrong> {
+    fn read(value: &Value) -> Result<Vec<f64>, FieldError> {
         Ok(Vec::<f64>::from_json(value)?.into_iter().map(|nanos| nanos / 1e9).collect())
     }
 

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Wrong(#[from] tacho_core::json::Wrong),
+    FieldError(#[from] tacho_core::json::FieldError),
     #[error("{key} has {found} entries where {expected} requests are recorded")]
     Length { key: String, found: usize, expected: usize },
     #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]

@@ -2,17 +2,19 @@
 
 use tacho_core::json::Dict;
 
-/// The kind of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ResultKind {
-    /// A benchmark of a server.
-    Serving,
-    /// Offline latency: one batch, repeated.
-    Latency,
-    /// Offline throughput: a whole workload at once.
-    Throughput,
-    /// Startup time of an engine.
-    Startup,
+tacho_core::named! {
+    /// The kind of a result.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ResultKind, "a kind of result" {
+        /// A benchmark of a server.
+        Serving = "serving",
+        /// Offline latency: one batch, repeated.
+        Latency = "latency",
+        /// Offline throughput: a whole workload at once.
+        Throughput = "throughput",
+        /// Startup time of an engine.
+        Startup = "startup",
+    }
 }
 
 impl ResultKind {
@@ -25,16 +27,6 @@ impl ResultKind {
             () if has("avg_cold_startup_time") || has("avg_warm_startup_time") => Some(ResultKind::Startup),
             () if has("elapsed_time") && has("requests_per_second") => Some(ResultKind::Throughput),
             () => None,
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ResultKind::Serving => "serving",
-            ResultKind::Latency => "latency",
-            ResultKind::Throughput => "throughput",
-            ResultKind::Startup => "startup",
         }
     }
 }

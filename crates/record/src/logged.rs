@@ -2,7 +2,7 @@
 //! the last. Together with the rows they restore the record.
 
 use tacho_core::Observation;
-use tacho_core::json::{Dict, Json, Plain, Value, Wrong, read_field};
+use tacho_core::json::{Dict, FieldError, Json, Plain, Value, read_field};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Caveat, Setup};
 
@@ -34,10 +34,11 @@ pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
     let dict = object(logged)?;
     let Some(list) = dict.get("sessions") else { return Ok(None) };
     let place = |(at, step)| read_field::<usize, Plain>(object(step)?, "place", None).or(Ok(at));
-    let places = list.as_list().unwrap_or_default().iter().enumerate().map(place).collect::<Result<Vec<_>, Wrong>>()?;
+    let places =
+        list.as_list().unwrap_or_default().iter().enumerate().map(place).collect::<Result<Vec<_>, FieldError>>()?;
     let steps: Vec<SessionStep> = read_field::<_, Plain>(dict, "sessions", None)?;
     if !SessionStep::have_order(&steps) || !places.is_sorted() {
-        return Err(Wrong::new("a list of steps that have an order").at("sessions").into());
+        return Err(FieldError::new("a list of steps that have an order").at("sessions").into());
     }
     let source = read_field::<Dict, Plain>(dict, "session_source", Some(Dict::new))?;
     Ok(Some(Steps { steps, places, source }))
@@ -72,8 +73,8 @@ pub fn caveats(closing: &Value) -> Result<Vec<Caveat>, Error> {
     Ok(caveats.iter().map(Caveat::from_log).collect::<Result<_, _>>()?)
 }
 
-fn object(value: &Value) -> Result<&Dict, Wrong> {
-    value.as_dict().ok_or(Wrong::new("an object"))
+fn object(value: &Value) -> Result<&Dict, FieldError> {
+    value.as_dict().ok_or(FieldError::new("an object"))
 }
 
 /// Drops texts of a row that no metric needs, unless they are to be kept.

@@ -1,6 +1,6 @@
 //! The record of a run: setup, measurements and the metrics computed from them. All reports are made from it.
 
-use tacho_core::json::{Codec, Dict, Flat, Value, Wrong};
+use tacho_core::json::{Codec, Dict, FieldError, Flat, Value};
 use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::recovery::recoveries;
@@ -49,7 +49,7 @@ impl Codec<Samples> for OfRows {
         Value::Null
     }
 
-    fn read(_: &Value) -> Result<Samples, Wrong> {
+    fn read(_: &Value) -> Result<Samples, FieldError> {
         Ok(Samples::default())
     }
 

@@ -2,7 +2,7 @@
 
 use tacho_core::FailureKind;
 use tacho_core::bounded::RunTime;
-use tacho_core::json::{Dict, Json, Value, Wrong};
+use tacho_core::json::{Dict, Json, Value};
 use tacho_metrics::server_metrics::Series;
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{
@@ -10,7 +10,7 @@ use tacho_metrics::{
 };
 
 use crate::metric::{Timed, Times};
-use crate::stored::stored_labels;
+use crate::stored::Lists;
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// A restored record, and the texts in its file.
@@ -111,35 +111,25 @@ fn percentiles(dict: &Dict) -> Vec<f64> {
 }
 
 fn samples(dict: &Dict) -> Result<Samples, Error> {
-    let own = dict.get("tacho").and_then(Value::as_dict);
-    let latencies = Column::of(Some(dict), "latencies")?;
-    let count = latencies.0.len();
-    let column = |dict: Option<&'_ Dict>, key: &str| Column::of(dict, key)?.checked(key, count);
-    let (ttfts, queue) = (column(Some(dict), "ttfts")?, column(Some(dict), "queue_times")?);
-    let (inputs, outputs) = (column(Some(dict), "input_lens")?, column(Some(dict), "output_lens")?);
-    let (starts, scheduled, dispatched) =
-        (column(Some(dict), "start_times")?, column(own, "scheduled")?, column(own, "dispatched")?);
-    let (sent, done, retries) = (column(own, "sent")?, column(own, "done")?, column(own, "request_retries")?);
-    let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
-    let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
-    let gaps = texts(dict.get("itls"));
-    let labels = stored_labels(own, count)?;
+    let lists = Lists::of(dict)?;
+    let count = lists.latencies.len();
+    let (ttfts, queue) = (lists.numbers("ttfts")?, lists.numbers("queue_times")?);
+    let (inputs, outputs) = (lists.numbers("input_lens")?, lists.numbers("output_lens")?);
+    let (starts, retries) = (lists.numbers("start_times")?, lists.numbers("tacho.request_retries")?);
+    let (scheduled, dispatched) = (lists.numbers("tacho.scheduled")?, lists.numbers("tacho.dispatched")?);
+    let (sent, done) = (lists.numbers("tacho.sent")?, lists.numbers("tacho.done")?);
+    let (errors, outcomes) = (lists.texts("errors")?, lists.texts("tacho.outcome")?);
+    let (gaps, labels) = (lists.gaps()?, lists.labels()?);
     // The origin of vLLM's times is arbitrary.
-    let origin = starts.0.iter().zip(queue.0.iter().chain(std::iter::repeat(&0.0))).map(|(start, wait)| start - wait);
-    let origin = if sent.0.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
+    let origin = (0..count).filter_map(|at| Some(starts.at(at)? - queue.at(at).unwrap_or(0.0)));
+    let origin = if sent.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
     let origin = if origin.is_finite() { origin } else { 0.0 };
     let sample = |index: usize| {
-        let itl: Vec<f64> = gaps
-            .get(index)
-            .and_then(Value::as_list)
-            .unwrap_or_default()
-            .iter()
-            .map(|gap| gap.as_f64().ok_or(Wrong::new("a list of lists of numbers").at("itls")))
-            .collect::<Result<_, _>>()?;
-        let text = |list: &[Value]| list.get(index).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let itl = gaps.get(index).cloned().unwrap_or_default();
+        let text = |list: &[String]| list.get(index).cloned().unwrap_or_default();
         let (error, outcome) = (text(&errors), text(&outcomes));
         let sent = sent.at(index).or_else(|| Some(starts.at(index)? - origin)).unwrap_or(0.0);
-        let (latency, ttft) = (latencies.0[index], ttfts.at(index).unwrap_or(0.0));
+        let (latency, ttft) = (lists.latencies[index], ttfts.at(index).unwrap_or(0.0));
         let dispatched = dispatched.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
         let done = done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>()));
         let times = [sent, dispatched, done, latency, ttft].into_iter().chain(itl.iter().copied());
@@ -172,29 +162,6 @@ fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
         "" => (!error.is_empty()).then_some(FailureKind::Http(0)),
         "complete" => None,
         other => Some(FailureKind::from_name(other, 0).unwrap_or(FailureKind::Malformed)),
-    }
-}
-
-/// A per-request list of numbers; empty if the file lacks it.
-struct Column(Vec<f64>);
-
-impl Column {
-    fn of(dict: Option<&Dict>, key: &str) -> Result<Self, Error> {
-        let wrong = || Error::from(Wrong::new("a list of numbers").at(key));
-        let Some(value) = dict.and_then(|dict| dict.get(key)) else { return Ok(Column(Vec::new())) };
-        let numbers = value.as_list().ok_or_else(wrong)?.iter().map(|item| item.as_f64().ok_or_else(wrong));
-        Ok(Column(numbers.collect::<Result<_, _>>()?))
-    }
-
-    fn checked(self, key: &str, expected: usize) -> Result<Self, Error> {
-        match self.0.len() {
-            found if found == 0 || found == expected => Ok(self),
-            found => Err(Error::Length { key: key.to_owned(), found, expected }),
-        }
-    }
-
-    fn at(&self, index: usize) -> Option<f64> {
-        self.0.get(index).copied()
     }
 }
 

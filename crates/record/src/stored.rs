@@ -2,11 +2,13 @@
 //! file has them.
 
 mod groups;
+mod lists;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use tacho_core::Labels;
-use tacho_core::json::{Dict, Value, Wrong, dumps};
+use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
@@ -16,7 +18,7 @@ use crate::intervals::spread;
 use crate::metric::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
 
-pub(crate) use self::groups::stored_labels;
+pub(crate) use self::lists::{Lists, number_of};
 
 /// Prefix of workload digests: only those of this version are comparable. Those of version 1 have none.
 pub const WORKLOAD_VERSION: &str = "v2:";
@@ -29,23 +31,28 @@ pub struct StoredRun {
     requests: Requests,
 }
 
-/// Successful requests in send order. Lists are empty if the file lacks them.
+/// Successful requests in send order; those of a session are contiguous.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Requests {
-    starts: Vec<f64>,
-    ttfts: Vec<f64>,
-    itls: Vec<Vec<f64>>,
-    latencies: Vec<f64>,
-    input_lens: Vec<f64>,
-    output_lens: Vec<f64>,
-    queue_times: Vec<f64>,
-    /// Delay from scheduled to sent.
-    delays: Vec<f64>,
+    rows: Vec<Request>,
     /// Whether the load followed a schedule (open loop).
     paced: bool,
-    /// Session of each request; requests of a session are contiguous.
-    sessions: Vec<f64>,
-    labels: Vec<Labels>,
+}
+
+/// One request, in seconds and tokens; `None` if the file lacks the list.
+#[derive(Debug, Clone, PartialEq)]
+struct Request {
+    start: Option<f64>,
+    ttft: Option<f64>,
+    itl: Option<Vec<f64>>,
+    latency: f64,
+    input: Option<f64>,
+    output: Option<f64>,
+    queued: Option<f64>,
+    /// Delay from scheduled to sent.
+    delay: Option<f64>,
+    session: Option<u64>,
+    labels: Labels,
 }
 
 /// Lists that are read here or that no comparison needs.
@@ -75,8 +82,8 @@ impl StoredRun {
 
     /// Amount of detail: keys, and values of single requests.
     pub fn details(&self) -> usize {
-        let lists = [&self.requests.starts, &self.requests.ttfts, &self.requests.latencies];
-        self.fields.iter().count() + lists.iter().map(|list| list.len()).sum::<usize>()
+        let known = |row: &Request| 1 + usize::from(row.start.is_some()) + usize::from(row.ttft.is_some());
+        self.fields.iter().count() + self.requests.rows.iter().map(known).sum::<usize>()
     }
 
     /// The runs without duplicates; of two files the more detailed one is kept.
@@ -184,21 +191,21 @@ impl StoredRun {
 
     /// Latencies of all successful requests, in milliseconds; empty if the file lacks them.
     pub fn times_ms(&self, kind: MetricKind) -> Vec<f64> {
-        let requests = &self.requests;
-        let ms = |seconds: &[f64]| seconds.iter().map(|time| time * 1e3).collect();
+        let ms = |of: fn(&Request) -> Option<f64>| {
+            self.requests.rows.iter().filter_map(of).map(|seconds| seconds * 1e3).collect()
+        };
         match kind {
-            MetricKind::Ttft => ms(&requests.ttfts),
-            MetricKind::Itl => requests.itls.iter().flatten().map(|gap| gap * 1e3).collect(),
-            MetricKind::E2el => ms(&requests.latencies),
-            MetricKind::ClientQueueTime => ms(&requests.queue_times),
-            MetricKind::Tpot => {
-                let each = requests.latencies.iter().zip(&requests.ttfts).zip(&requests.output_lens);
-                let several = each.filter(|(_, tokens)| **tokens > 1.0);
-                several.map(|((latency, ttft), tokens)| (latency - ttft) / (tokens - 1.0) * 1e3).collect()
+            MetricKind::Ttft => ms(|row| row.ttft),
+            MetricKind::Itl => {
+                self.requests.rows.iter().flat_map(|row| row.itl.iter().flatten()).map(|gap| gap * 1e3).collect()
             }
-            MetricKind::E2elIncludingClientQueue => {
-                requests.latencies.iter().zip(&requests.queue_times).map(|(a, b)| (a + b) * 1e3).collect()
-            }
+            MetricKind::E2el => ms(|row| Some(row.latency)),
+            MetricKind::ClientQueueTime => ms(|row| row.queued),
+            MetricKind::Tpot => ms(|row| {
+                let tokens = row.output.filter(|tokens| *tokens > 1.0)?;
+                Some((row.latency - row.ttft?) / (tokens - 1.0))
+            }),
+            MetricKind::E2elIncludingClientQueue => ms(|row| Some(row.latency + row.queued?)),
             MetricKind::AudioTtfp | MetricKind::AudioRtf | MetricKind::AudioDuration | MetricKind::AudioUnderrun => {
                 Vec::new()
             }
@@ -209,7 +216,7 @@ impl StoredRun {
     pub fn is_burst(&self) -> bool {
         let limit = self.number("max_concurrency");
         let limited = limit.is_some_and(|limit| self.failures().is_none_or(|(_, all)| limit < all as f64));
-        let timed = self.requests.paced || !self.requests.sessions.is_empty() || self.view().own("sessions").is_some();
+        let timed = self.requests.paced || self.requests.of_sessions() || self.view().own("sessions").is_some();
         self.number("request_rate") == Some(f64::INFINITY) && !limited && !timed
     }
 
@@ -250,61 +257,49 @@ impl StoredRun {
 
 impl Rows for Requests {
     fn count(&self) -> usize {
-        self.latencies.len()
+        self.rows.len()
     }
     fn paced(&self) -> bool {
         self.paced
     }
     fn of_sessions(&self) -> bool {
-        !self.sessions.is_empty()
+        self.rows.first().is_some_and(|row| row.session.is_some())
     }
     fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
-        (0..self.count()).for_each(|at| see(at, &Request { all: self, at }));
+        self.rows.iter().enumerate().for_each(|(at, row)| see(at, row));
     }
 }
 
-/// One request.
-struct Request<'a> {
-    all: &'a Requests,
-    at: usize,
-}
-
-impl Request<'_> {
-    fn of(&self, column: &[f64]) -> Option<f64> {
-        column.get(self.at).copied()
-    }
-}
-
-impl Row for Request<'_> {
+impl Row for Request {
     fn start(&self) -> Option<f64> {
-        self.of(&self.all.starts)
+        self.start
     }
     fn ttft(&self) -> Option<f64> {
-        self.of(&self.all.ttfts)
+        self.ttft
     }
     fn gap_count(&self) -> Option<usize> {
-        self.all.itls.get(self.at).map(Vec::len)
+        self.itl.as_ref().map(Vec::len)
     }
     fn gaps(&self) -> Option<Cow<'_, [f64]>> {
-        self.all.itls.get(self.at).map(Cow::from)
+        self.itl.as_ref().map(Cow::from)
     }
     fn latency(&self) -> Option<f64> {
-        self.of(&self.all.latencies)
+        Some(self.latency)
     }
     fn delay(&self) -> Option<f64> {
-        self.of(&self.all.delays)
+        self.delay
     }
     fn queued(&self) -> Option<f64> {
-        self.of(&self.all.queue_times)
+        self.queued
     }
     fn input(&self) -> Option<f64> {
-        self.of(&self.all.input_lens)
+        self.input
     }
     fn output(&self) -> Option<f64> {
-        self.of(&self.all.output_lens)
+        self.output
     }
     fn session(&self) -> Option<u32> {
-        self.of(&self.all.sessions).map(|session| session as u32)
+        self.session.map(|session| session as u32)
     }
     fn good(&self) -> Option<bool> {
         None
@@ -313,45 +308,37 @@ impl Row for Request<'_> {
 
 impl Requests {
     fn from_dict(dict: &Dict) -> Result<Self, Error> {
-        let floats = |key: &str| list(dict, key, number_of, "a list of numbers");
-        let latencies = floats("latencies")?;
-        let errors = list(dict, "errors", |value| value.as_str().map(str::to_owned), "a list of texts")?;
-        let starts = floats("start_times")?;
-        let count = latencies.len();
+        let lists = Lists::of(dict)?;
+        let (starts, ttfts) = (lists.numbers("start_times")?, lists.numbers("ttfts")?);
+        let (inputs, outputs) = (lists.numbers("input_lens")?, lists.numbers("output_lens")?);
+        let (queue, sessions) = (lists.numbers("queue_times")?, lists.numbers("tacho.session")?);
+        let (scheduled, sent) = (lists.numbers("tacho.scheduled")?, lists.numbers("tacho.sent")?);
+        let (gaps, errors, labels) = (lists.gaps()?, lists.texts("errors")?, lists.labels()?);
+        let request = |at: usize| Request {
+            start: starts.at(at),
+            ttft: ttfts.at(at),
+            itl: gaps.get(at).cloned(),
+            latency: lists.latencies[at],
+            input: inputs.at(at),
+            output: outputs.at(at),
+            queued: queue.at(at),
+            delay: sent.at(at).zip(scheduled.at(at)).map(|(sent, scheduled)| sent - scheduled),
+            session: sessions.at(at).map(|session| session as u64),
+            labels: labels.get(at).cloned().unwrap_or_default(),
+        };
         // Failed requests have no latency; the list of errors, if present, shows the cause.
-        let good = |at: usize| latencies[at] > 0.0 && errors.get(at).is_none_or(String::is_empty);
-        let mut order: Vec<usize> = (0..count).filter(|&at| good(at)).collect();
-        if starts.len() == count {
-            order.sort_by(|&a, &b| starts[a].total_cmp(&starts[b]));
+        let good = |at: &usize| lists.latencies[*at] > 0.0 && errors.get(*at).is_none_or(String::is_empty);
+        let mut rows: Vec<Request> = (0..lists.latencies.len()).filter(good).map(request).collect();
+        rows.sort_by(|a, b| a.start.unwrap_or(0.0).total_cmp(&b.start.unwrap_or(0.0)));
+        let mut first = HashMap::new();
+        for (at, row) in rows.iter().enumerate() {
+            first.entry(row.session).or_insert(at);
         }
-        let own = dict.get("tacho").and_then(Value::as_dict);
-        let moments = |key: &str| own.map_or(Ok(Vec::new()), |own| list(own, key, number_of, "a list of numbers"));
-        let sessions = moments("session")?;
-        if sessions.len() == count {
-            let mut first = std::collections::HashMap::new();
-            order.iter().enumerate().for_each(|(rank, &at)| {
-                first.entry(sessions[at] as u64).or_insert(rank);
-            });
-            order.sort_by_key(|&at| first.get(&(sessions[at] as u64)).copied());
+        if rows.iter().any(|row| row.session.is_some()) {
+            rows.sort_by_key(|row| first.get(&row.session).copied());
         }
-        let pick = |key: &str, values: Vec<f64>| picked(key, values, &order, count);
-        let gaps = |value: &Value| value.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
-        let (scheduled, sent) =
-            (pick("tacho.scheduled", moments("scheduled")?)?, pick("tacho.sent", moments("sent")?)?);
         let rate = dict.get("request_rate").and_then(Value::as_f64);
-        Ok(Requests {
-            paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some(),
-            delays: scheduled.iter().zip(&sent).map(|(scheduled, sent)| sent - scheduled).collect(),
-            queue_times: pick("queue_times", floats("queue_times")?)?,
-            ttfts: pick("ttfts", floats("ttfts")?)?,
-            itls: picked("itls", list(dict, "itls", gaps, "a list of lists of numbers")?, &order, count)?,
-            input_lens: pick("input_lens", floats("input_lens")?)?,
-            output_lens: pick("output_lens", floats("output_lens")?)?,
-            starts: pick("start_times", starts)?,
-            sessions: pick("tacho.session", sessions)?,
-            latencies: pick("latencies", latencies.clone())?,
-            labels: picked("tacho.labels", stored_labels(own, count)?, &order, count)?,
-        })
+        Ok(Requests { rows, paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some() })
     }
 }
 
@@ -377,34 +364,6 @@ fn possible(fields: &Dict) -> Result<(), Error> {
     Ok(())
 }
 
-fn number_of(value: &Value) -> Option<f64> {
-    value.as_f64().filter(|number| number.is_finite())
-}
-
-fn list<T>(
-    dict: &Dict,
-    key: &str,
-    read: impl Fn(&Value) -> Option<T>,
-    expected: &'static str,
-) -> Result<Vec<T>, Error> {
-    let wrong = || Error::from(Wrong::new(expected).at(key));
-    match dict.get(key) {
-        None => Ok(Vec::new()),
-        Some(value) => value.as_list().ok_or_else(wrong)?.iter().map(|item| read(item).ok_or_else(wrong)).collect(),
-    }
-}
-
-/// The entries of the requests in `order`; a missing list stays empty.
-fn picked<T: Clone>(key: &str, values: Vec<T>, order: &[usize], count: usize) -> Result<Vec<T>, Error> {
-    if values.is_empty() {
-        return Ok(values);
-    }
-    if values.len() != count {
-        return Err(Error::Length { key: key.to_owned(), found: values.len(), expected: count });
-    }
-    Ok(order.iter().map(|&at| values[at].clone()).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,8 +381,8 @@ mod tests {
     #[test]
     fn successes_come_in_the_order_they_were_sent() {
         let run = run(DETAILED).unwrap();
-        assert_eq!(run.requests.latencies, [0.75, 0.5]);
-        assert_eq!(run.requests.itls, [vec![0.125, 0.375], vec![0.25]]);
+        let rows: Vec<_> = run.requests.rows.iter().map(|row| (row.latency, row.itl.clone().unwrap())).collect();
+        assert_eq!(rows, [(0.75, vec![0.125, 0.375]), (0.5, vec![0.25])]);
         assert_eq!(run.number("request_rate"), Some(f64::INFINITY));
         let value = |key: &str| run.spread(key).unwrap().value;
         assert!((value("mean_e2el_ms") - 625.0).abs() < 1e-9 && (value("mean_tpot_ms") - 250.0).abs() < 1e-9);

@@ -111,7 +111,7 @@ fn spread(name: &str, spread: Option<Spread>) -> Vec<String> {
 /// The section of the page; empty for a run without sessions.
 pub(crate) fn section(record: &RunRecord) -> String {
     let Some(summary) = &record.sessions else { return String::new() };
-    let ends = SessionEnd::ALL.map(|(end, name)| format!("{} {}", summary.ended(end), name.replace('_', " ")));
+    let ends = SessionEnd::ALL.map(|end| format!("{} {}", summary.ended(end), end.name().replace('_', " ")));
     let unsent = match (summary.not_sent_parent_failed, summary.not_sent_run_ended) {
         (0, 0) => String::new(),
         (parent, end) => format!(" Not sent: {parent} because one before failed, {end} because the run ended."),

@@ -1,104 +1,320 @@
-//! The columns of a log: one table, from which the schema and the documentation are generated.
+//! The columns of a log, one row each: type, name, meaning, and how a value is taken from a row and put back. Schema,
+//! encoding, decoding and documentation follow from it. Timestamps are stored as differences from the previous one:
+//! these are small and compress to half the size of absolute ones. Differences wrap around the integer's range, so that
+//! no value of a row is lost.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_schema::{DataType, Field};
+use tacho_core::{Failure, FailureKind, Labels, Media, Observation, Outcome, Timestamp, TokenCountSource};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Int,
-    Float,
-    Text,
-    Bytes,
-    /// A list of integers.
-    Ints,
-    /// A list of 32-bit integers.
-    SmallInts,
+use crate::{Origin, RequestInfo};
+
+/// The batch that a row belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) origin: Origin,
+    /// The prefix of IDs that are not stored.
+    pub(crate) prefix: Option<&'a str>,
+    /// The row's index in the batch.
+    pub(crate) at: usize,
 }
 
-impl Kind {
-    pub(crate) fn data_type(self) -> DataType {
-        match self {
-            Kind::Int => DataType::Int64,
-            Kind::Float => DataType::Float64,
-            Kind::Text => DataType::Utf8,
-            Kind::Bytes => DataType::Binary,
-            Kind::Ints => list(DataType::Int64),
-            Kind::SmallInts => list(DataType::Int32),
+impl Context<'_> {
+    /// Whether an ID is the prefix and the index of its request.
+    fn implies(&self, id: &str, index: usize) -> bool {
+        let number = self.prefix.and_then(|prefix| id.strip_prefix(prefix));
+        number.is_some_and(|number| number == index.to_string())
+    }
+}
+
+type Get<T> = fn(&Context<'_>, &RequestInfo, &Observation) -> T;
+type Append<B> = fn(&Context<'_>, &RequestInfo, &Observation, &mut B);
+type Set<T> = fn(&Context<'_>, &mut RequestInfo, &mut Observation, T) -> Result<(), String>;
+type SetPart<T> = fn(&Context<'_>, &mut RequestInfo, &mut Observation, &T) -> Result<(), String>;
+
+/// The type of a column, with access to its value in a row. Integers are signed, so that differences do not wrap in
+/// other programs.
+pub(crate) enum Access {
+    Int(Get<i64>, Set<i64>),
+    MaybeInt(Get<Option<i64>>, Set<i64>),
+    Float(Get<f64>, Set<f64>),
+    Text(for<'a> fn(&Context<'a>, &'a RequestInfo, &'a Observation) -> Option<Cow<'a, str>>, SetPart<str>),
+    Bytes(for<'a> fn(&Context<'a>, &'a RequestInfo, &'a Observation) -> Option<&'a [u8]>, SetPart<[u8]>),
+    /// A list of integers.
+    Ints(Append<Int64Builder>, SetPart<[i64]>),
+    /// A list of 32-bit integers.
+    SmallInts(Append<Int32Builder>, SetPart<[i32]>),
+}
+
+pub struct Column {
+    /// Its name, including the unit.
+    pub name: &'static str,
+    pub about: &'static str,
+    pub(crate) access: Access,
+}
+
+impl Column {
+    /// Whether a row may have no value.
+    pub fn nullable(&self) -> bool {
+        matches!(self.access, Access::MaybeInt(..) | Access::Text(..) | Access::Bytes(..))
+    }
+
+    pub(crate) fn data_type(&self) -> DataType {
+        let list = |of| DataType::List(Arc::new(Field::new_list_field(of, true)));
+        match self.access {
+            Access::Int(..) | Access::MaybeInt(..) => DataType::Int64,
+            Access::Float(..) => DataType::Float64,
+            Access::Text(..) => DataType::Utf8,
+            Access::Bytes(..) => DataType::Binary,
+            Access::Ints(..) => list(DataType::Int64),
+            Access::SmallInts(..) => list(DataType::Int32),
         }
     }
 }
 
-fn list(of: DataType) -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(of, true)))
+/// Declares the columns: type and name, the value of a row, and how a value is put into a row.
+macro_rules! columns {
+    (@Ints $get:expr, $set:block; ($cx:ident $request:ident $row:ident $value:ident $out:ident)) => {
+        Access::Ints(|$cx, $request, $row, $out| $get, |$cx, $request, $row, $value| { $set Ok(()) })
+    };
+    (@SmallInts $get:expr, $set:block; ($cx:ident $request:ident $row:ident $value:ident $out:ident)) => {
+        Access::SmallInts(|$cx, $request, $row, $out| $get, |$cx, $request, $row, $value| { $set Ok(()) })
+    };
+    (@$kind:ident $get:expr, $set:block; ($cx:ident $request:ident $row:ident $value:ident $out:ident)) => {
+        Access::$kind(|$cx, $request, $row| $get, |$cx, $request, $row, $value| { $set Ok(()) })
+    };
+    ($names:tt; $(#[doc = $about:literal] $kind:ident $name:ident => $get:expr, $set:block)*) => {
+        /// All columns, in file order.
+        #[expect(unused_variables, reason = "a column needs some of them")]
+        pub static COLUMNS: &[Column] = &[$(Column {
+            name: stringify!($name),
+            about: $about.trim_ascii_start(),
+            access: columns!(@$kind $get, $set; $names),
+        }),*];
+    };
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Column {
-    /// Its name, including the unit.
-    pub name: &'static str,
-    pub(crate) kind: Kind,
-    /// Whether a row may have no value.
-    pub nullable: bool,
-    pub about: &'static str,
+columns! {
+    (cx request row value out);
+    /// Which request of the workload this was, from 0.
+    Int index => row.index as i64, { row.index = usize::try_from(value).map_err(|_| "an index is negative")?; }
+    /// Scheduled send time, from the segment's origin. All other times are durations.
+    Int scheduled_ns => since(row.scheduled, cx.origin.timestamp), {
+        row.scheduled = after(cx.origin.timestamp, value);
+    }
+    /// From the scheduled time until it was dispatched.
+    Int dispatch_lag_ns => since(row.dispatched, row.scheduled), { row.dispatched = after(row.scheduled, value); }
+    /// From dispatch until sending began: the wait for a concurrency slot.
+    Int slot_wait_ns => since(row.sent, row.dispatched), { row.sent = after(row.dispatched, value); }
+    /// Time spent connecting; 0 on a connection that was open.
+    Int connect_ns => row.connect_ns as i64, { row.connect_ns = value as u64; }
+    /// From the sending to the end of the input, where it was sent while the answer came: the last audio of openai-realtime.
+    MaybeInt input_end_ns => row.input_end.map(|end| since(end, row.sent)), {
+        row.input_end = Some(after(row.sent, value));
+    }
+    /// From the sending to the first byte of the answer.
+    MaybeInt first_byte_ns => row.first_byte.map(|byte| since(byte, row.sent)), {
+        row.first_byte = Some(after(row.sent, value));
+    }
+    /// Token events: the first is the time from the sending to the first event (TTFT), each other the time since the event before (ITL).
+    Ints token_gaps_ns => append_gaps(row, out), { row.chunks = timestamps(row.sent, value); }
+    /// From the first token event to the first that carries content.
+    MaybeInt content_lag_ns => row.first_content.map(|content| since(content, first_event(row))), {
+        row.first_content = Some(after(first_event(row), value));
+    }
+    /// From the first token event to the first of the answer itself, after any reasoning.
+    MaybeInt answer_lag_ns => row.first_answer.map(|answer| since(answer, first_event(row))), {
+        row.first_answer = Some(after(first_event(row), value));
+    }
+    /// From the last token event, or from the sending where there was none, to the end.
+    Int rest_ns => since(row.done, last_event(row)), { row.done = after(last_event(row), value); }
+    /// Bytes of text or audio that each event brought; empty where events do not append to the text.
+    SmallInts event_bytes => append_steps(row.text_ends.iter().copied(), out), {
+        row.text_ends = sums(value).collect();
+    }
+    /// Events whose count of tokens is known: places in token_gaps_ns, each as the step from the one before.
+    SmallInts mark_events => append_steps(row.token_counts.iter().map(|mark| mark.0), out), {
+        row.token_counts = sums(value).map(|event| (event, 0)).collect();
+    }
+    /// Tokens known at each of those events, each as the step from the one before.
+    SmallInts mark_tokens => append_steps(row.token_counts.iter().map(|mark| mark.1), out), {
+        if value.len() != row.token_counts.len() {
+            return Err("mark_events and mark_tokens are not equally long".into());
+        }
+        row.token_counts.iter_mut().zip(sums(value)).for_each(|(mark, tokens)| mark.1 = tokens);
+    }
+    /// Who counted them: usage or logprobs.
+    Text mark_source => row.token_count_source.map(|source| source.name().into()), {
+        let source = TokenCountSource::from_name(value).ok_or_else(|| format!("mark_source {value:?} is not known"))?;
+        row.token_count_source = Some(source);
+    }
+    /// Tokens of reasoning among those generated, where the server says.
+    MaybeInt reasoning_tokens => row.reasoning_tokens.map(|tokens| tokens as i64), {
+        row.reasoning_tokens = Some(value as u64);
+    }
+    /// How often it was sent again after a failure.
+    Int retries => row.retries.into(), { row.retries = value as u32; }
+    /// Token events whose bytes came in the same read as a later one's.
+    Int coalesced => row.coalesced.into(), { row.coalesced = value as u32; }
+    /// The kind of failure; absent where the answer came whole.
+    Text failure => row.outcome.failure().map(|failure| failure.kind.name().into()), {
+        let kind = FailureKind::from_name(value, 0).ok_or_else(|| format!("failure {value:?} is not known"))?;
+        row.outcome = Outcome::failed(kind, "");
+    }
+    /// The status, of an http_error.
+    MaybeInt http_status => row.outcome.failure().and_then(|failure| status(failure.kind)), {
+        if let Outcome::Failed(Failure { kind: FailureKind::Http(status), .. }) = &mut row.outcome {
+            *status = value as u16;
+        }
+    }
+    /// The failure in words; may hold text that the server sent.
+    Text error => row.outcome.failure().map(|failure| failure.message.as_str().into()), {
+        if let Outcome::Failed(failure) = &mut row.outcome {
+            failure.message = value.to_owned();
+        }
+    }
+    /// The generated text, where it is kept.
+    Text text => (!row.text.is_empty()).then(|| String::from_utf8_lossy(&row.text)), {
+        row.text = value.as_bytes().to_vec();
+    }
+    /// The same as bytes, where it holds lone surrogates and text cannot be exact.
+    Bytes text_wtf8 => std::str::from_utf8(&row.text).is_err().then_some(&row.text[..]), { row.text = value.to_vec(); }
+    /// Tokens of the prompt as the server reports them.
+    MaybeInt prompt_tokens => row.usage.prompt_tokens.map(|tokens| tokens as i64), {
+        row.usage.prompt_tokens = Some(value as u64);
+    }
+    /// Generated tokens as the server reports them.
+    MaybeInt completion_tokens => row.usage.completion_tokens.map(|tokens| tokens as i64), {
+        row.usage.completion_tokens = Some(value as u64);
+    }
+    /// Tokens of the prompt that the server had cached, as it reports them.
+    MaybeInt cached_tokens => row.usage.cached_tokens.map(|tokens| tokens as i64), {
+        row.usage.cached_tokens = Some(value as u64);
+    }
+    /// Verification steps of speculative decoding, where the server reports them per request.
+    MaybeInt draft_steps => row.usage.drafts.and_then(|drafts| drafts.steps).map(i64::from), {
+        row.usage.drafts.get_or_insert_default().steps = Some(value as u32);
+    }
+    /// Tokens that speculative decoding drafted.
+    MaybeInt draft_tokens => row.usage.drafts.map(|drafts| drafts.tokens.into()), {
+        row.usage.drafts.get_or_insert_default().tokens = value as u32;
+    }
+    /// Drafted tokens that were accepted.
+    MaybeInt accepted_tokens => row.usage.drafts.map(|drafts| drafts.accepted.into()), {
+        row.usage.drafts.get_or_insert_default().accepted = value as u32;
+    }
+    /// 1 where the server gave a token count that cannot be one.
+    MaybeInt impossible_usage => row.usage.impossible.then_some(1), { row.usage.impossible = true; }
+    /// Tokens of the prompt by the client's tokenizer.
+    Int prompt_len => request.prompt_len as i64, { request.prompt_len = value as u64; }
+    /// Tokens that were asked for.
+    Int output_len => request.output_len, { request.output_len = value; }
+    /// Texts in the request.
+    Int input_sequences => request.input_sequences as i64, { request.input_sequences = value as u64; }
+    /// Seconds of audio in the request.
+    Float audio_seconds => request.audio_seconds, { request.audio_seconds = value; }
+    /// The adapter that was asked for.
+    Text lora => request.lora.as_deref().map(Into::into), { request.lora = Some(value.to_owned()); }
+    /// Frames per second of the generated audio; 0 where its format is not known.
+    MaybeInt audio_rate => audio(row).map(|(rate, _)| rate.into()), {
+        row.media = u32::try_from(value).ok().map(|rate| Media::Audio { rate, frame_bytes: 0 });
+    }
+    /// Bytes of a frame of the generated audio.
+    MaybeInt audio_frame_bytes => audio(row).and_then(|(_, bytes)| bytes).map(i64::from), {
+        if let Some(Media::Audio { frame_bytes, .. }) = &mut row.media {
+            *frame_bytes = u16::try_from(value).unwrap_or(0);
+        }
+    }
+    /// Generated images.
+    MaybeInt images => if let Some(Media::Images(count)) = row.media { Some(count.into()) } else { None }, {
+        row.media = u32::try_from(value).ok().map(Media::Images);
+    }
+    /// The groups it is counted in (class, stage, replica), as a JSON object.
+    Text labels => labels(request, row).map(Into::into), {
+        // Rows are also read alone, where the request is known: from ranks, and from disk.
+        request.labels = Labels::from_json(value).ok_or("labels are not a JSON object")?;
+        row.labels = request.labels.clone();
+    }
+    /// The request's ID, sent as x-request-id unless that is turned off; absent where it is the batch's request_id_prefix and the index.
+    Text request_id => request.request_id.as_deref().filter(|id| !cx.implies(id, row.index)).map(Into::into), {
+        request.request_id = Some(value.to_owned());
+    }
+    /// In the first row of a batch: the prefix of the ids that are not stored.
+    Text request_id_prefix => cx.prefix.filter(|_| cx.at == 0).map(Into::into), { let _ = value; }
 }
 
-const fn always(name: &'static str, kind: Kind, about: &'static str) -> Column {
-    Column { name, kind, nullable: false, about }
+fn since(timestamp: Timestamp, earlier: Timestamp) -> i64 {
+    timestamp.0.wrapping_sub(earlier.0) as i64
 }
 
-const fn maybe(name: &'static str, kind: Kind, about: &'static str) -> Column {
-    Column { name, kind, nullable: true, about }
+fn after(earlier: Timestamp, nanos: i64) -> Timestamp {
+    Timestamp(earlier.0.wrapping_add(nanos as u64))
 }
 
-/// All columns, in file order. Integers are signed, so that differences do not wrap in other programs.
-#[rustfmt::skip]
-pub static COLUMNS: &[Column] = &[
-    always("index", Kind::Int, "Which request of the workload this was, from 0."),
-    always("scheduled_ns", Kind::Int, "Scheduled send time, from the segment's origin. All other times are durations."),
-    always("dispatch_lag_ns", Kind::Int, "From the scheduled time until it was dispatched."),
-    always("slot_wait_ns", Kind::Int, "From dispatch until sending began: the wait for a concurrency slot."),
-    always("connect_ns", Kind::Int, "Time spent connecting; 0 on a connection that was open."),
-    maybe("input_end_ns", Kind::Int, "From the sending to the end of the input, where it was sent while the answer came: the last audio of openai-realtime."),
-    maybe("first_byte_ns", Kind::Int, "From the sending to the first byte of the answer."),
-    always("token_gaps_ns", Kind::Ints, "Token events: the first is the time from the sending to the first event (TTFT), each other the time since the event before (ITL)."),
-    maybe("content_lag_ns", Kind::Int, "From the first token event to the first that carries content."),
-    maybe("answer_lag_ns", Kind::Int, "From the first token event to the first of the answer itself, after any reasoning."),
-    always("rest_ns", Kind::Int, "From the last token event, or from the sending where there was none, to the end."),
-    always("event_bytes", Kind::SmallInts, "Bytes of text or audio that each event brought; empty where events do not append to the text."),
-    always("mark_events", Kind::SmallInts, "Events whose count of tokens is known: places in token_gaps_ns, each as the step from the one before."),
-    always("mark_tokens", Kind::SmallInts, "Tokens known at each of those events, each as the step from the one before."),
-    maybe("mark_source", Kind::Text, "Who counted them: usage or logprobs."),
-    maybe("reasoning_tokens", Kind::Int, "Tokens of reasoning among those generated, where the server says."),
-    always("retries", Kind::Int, "How often it was sent again after a failure."),
-    always("coalesced", Kind::Int, "Token events whose bytes came in the same read as a later one's."),
-    maybe("failure", Kind::Text, "The kind of failure; absent where the answer came whole."),
-    maybe("http_status", Kind::Int, "The status, of an http_error."),
-    maybe("error", Kind::Text, "The failure in words; may hold text that the server sent."),
-    maybe("text", Kind::Text, "The generated text, where it is kept."),
-    maybe("text_wtf8", Kind::Bytes, "The same as bytes, where it holds lone surrogates and text cannot be exact."),
-    maybe("prompt_tokens", Kind::Int, "Tokens of the prompt as the server reports them."),
-    maybe("completion_tokens", Kind::Int, "Generated tokens as the server reports them."),
-    maybe("cached_tokens", Kind::Int, "Tokens of the prompt that the server had cached, as it reports them."),
-    maybe("draft_steps", Kind::Int, "Verification steps of speculative decoding, where the server reports them per request."),
-    maybe("draft_tokens", Kind::Int, "Tokens that speculative decoding drafted."),
-    maybe("accepted_tokens", Kind::Int, "Drafted tokens that were accepted."),
-    maybe("impossible_usage", Kind::Int, "1 where the server gave a token count that cannot be one."),
-    always("prompt_len", Kind::Int, "Tokens of the prompt by the client's tokenizer."),
-    always("output_len", Kind::Int, "Tokens that were asked for."),
-    always("input_sequences", Kind::Int, "Texts in the request."),
-    always("audio_seconds", Kind::Float, "Seconds of audio in the request."),
-    maybe("lora", Kind::Text, "The adapter that was asked for."),
-    maybe("audio_rate", Kind::Int, "Frames per second of the generated audio; 0 where its format is not known."),
-    maybe("audio_frame_bytes", Kind::Int, "Bytes of a frame of the generated audio."),
-    maybe("images", Kind::Int, "Generated images."),
-    maybe("labels", Kind::Text, "The groups it is counted in (class, stage, replica), as a JSON object."),
-    maybe("request_id", Kind::Text, "The request's ID, sent as x-request-id unless that is turned off; absent where it is the batch's request_id_prefix and the index."),
-    maybe("request_id_prefix", Kind::Text, "In the first row of a batch: the prefix of the ids that are not stored."),
-];
+/// The reference time of the timestamps inside a response.
+fn first_event(row: &Observation) -> Timestamp {
+    row.chunks.first().copied().unwrap_or(row.sent)
+}
+
+fn last_event(row: &Observation) -> Timestamp {
+    row.chunks.last().copied().unwrap_or(row.sent)
+}
+
+/// The first gap counts from sending, each other one from the previous event.
+fn append_gaps(row: &Observation, out: &mut Int64Builder) {
+    let mut before = row.sent;
+    for &timestamp in &row.chunks {
+        out.append_value(since(timestamp, before));
+        before = timestamp;
+    }
+}
+
+fn timestamps(sent: Timestamp, gaps: &[i64]) -> Vec<Timestamp> {
+    let next = |before: &mut Timestamp, gap: &i64| {
+        *before = after(*before, *gap);
+        Some(*before)
+    };
+    gaps.iter().scan(sent, next).collect()
+}
+
+fn append_steps(numbers: impl Iterator<Item = u32>, out: &mut Int32Builder) {
+    let mut before = 0;
+    for number in numbers {
+        out.append_value(number.wrapping_sub(before) as i32);
+        before = number;
+    }
+}
+
+fn sums(steps: &[i32]) -> impl Iterator<Item = u32> {
+    steps.iter().scan(0u32, |sum, step| {
+        *sum = sum.wrapping_add(*step as u32);
+        Some(*sum)
+    })
+}
+
+/// The rate of generated audio, and its bytes per frame; 0 and `None` for an unknown format.
+fn audio(row: &Observation) -> Option<(u32, Option<u16>)> {
+    match row.media? {
+        Media::Audio { rate, frame_bytes } => Some((rate, Some(frame_bytes))),
+        Media::UnknownAudio => Some((0, None)),
+        Media::Images(_) => None,
+    }
+}
+
+fn labels(request: &RequestInfo, row: &Observation) -> Option<String> {
+    let labels = request.labels.merged(&row.labels);
+    (!labels.is_empty()).then(|| labels.to_json())
+}
+
+fn status(kind: FailureKind) -> Option<i64> {
+    if let FailureKind::Http(status) = kind { Some(status.into()) } else { None }
+}
 
 pub(crate) fn fields() -> Vec<Field> {
-    COLUMNS.iter().map(|column| Field::new(column.name, column.kind.data_type(), column.nullable)).collect()
+    COLUMNS.iter().map(|column| Field::new(column.name, column.data_type(), column.nullable())).collect()
 }
 
 #[cfg(test)]

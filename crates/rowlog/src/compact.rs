@@ -8,9 +8,8 @@ use std::path::Path;
 use arrow_ipc::writer::StreamWriter;
 
 use crate::batch::{batch, rows};
-use crate::packing::packing;
 use crate::stored::Batches;
-use crate::{Error, Row};
+use crate::{Error, Row, segment};
 
 /// A segment is rewritten if its batches are smaller than this on average.
 const SMALL: u64 = 256 << 10;
@@ -39,7 +38,7 @@ fn rewrite(path: &Path, temporary: &Path) -> Result<(), Error> {
     let Some(mut stored) = Batches::open(path)? else { return Err(Error::malformed(path, "it has no schema")) };
     let (schema, origin) = (stored.schema(), stored.origin());
     let file = BufWriter::new(File::create(temporary).map_err(Error::write(temporary))?);
-    let mut out = StreamWriter::try_new_with_options(file, &schema, packing()?)?;
+    let mut out = StreamWriter::try_new_with_options(file, &schema, segment::packing()?)?;
     let mut pending: Vec<Row> = Vec::new();
     let mut events = 0;
     let mut write = |rows: &mut Vec<Row>| -> Result<(), Error> {

@@ -15,7 +15,6 @@ use crate::batch::batch;
 use crate::compact::compact;
 use crate::files::{sync_directory, write_atomically};
 use crate::manifest::{self, Manifest};
-use crate::packing::packing;
 use crate::stored::{SUMMARY, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
@@ -155,7 +154,7 @@ impl Writer {
     fn create(directory: &Path, number: usize, origin: Origin) -> Result<Self, Error> {
         let path = segment::file(directory, number);
         let schema: Schema = segment::schema(number, origin);
-        let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
+        let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, segment::packing()?)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(Error::write(&path))?;
         let file = Arc::new(file);
         let syncer = Syncer::start(file.clone()).map_err(Error::write(&path))?;

@@ -8,7 +8,6 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use tacho_core::{Observation, Timestamp};
 
-use crate::packing::packing;
 use crate::stream::{Stream, Tail};
 use crate::{Origin, RequestInfo, Row, batch, segment};
 
@@ -18,7 +17,7 @@ pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     let schema = Arc::new(segment::schema(0, origin));
     let request = RequestInfo::default();
     let parts: Vec<_> = rows.iter().map(|row| (&request, row)).collect();
-    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
+    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, segment::packing()?)?;
     stream.write(&batch::batch(schema, origin, &parts)?)?;
     stream.into_inner()
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::Schema;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, MetadataVersion};
+use arrow_schema::{ArrowError, Schema};
 use tacho_core::Timestamp;
 
 use crate::Error;
 use crate::columns::fields;
-use crate::packing::packing;
 
 /// The file format that this version writes.
 pub(crate) const FORMAT: i64 = 4;
@@ -26,6 +26,14 @@ pub struct Origin {
     pub timestamp: Timestamp,
     /// The same time on the wall clock: nanoseconds since 1970, UTC.
     pub unix_ns: i64,
+}
+
+/// The compression settings. The lowest level gives the smallest files here: the low bits of timestamps are noise and
+/// the high bits zeros, on which higher levels gain nothing.
+pub(crate) fn packing() -> Result<IpcWriteOptions, ArrowError> {
+    IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?
+        .try_with_compression(Some(CompressionType::ZSTD))?
+        .try_with_compression_level(Some(1))
 }
 
 /// The file of segment `number` in `directory`.

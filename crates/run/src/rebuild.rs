@@ -7,16 +7,14 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, LabelPool, SpillFile, Timestamp};
-use tacho_metrics::{
-    Caveat, Gather, GoodputLimits, InputSize, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
-};
+use tacho_metrics::{Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, WorkerUse};
 use tacho_record::{Measured, Provenance, RunRecord, logged};
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
 use crate::serve::log::rows::check_read_back;
-use crate::serve::{LogPlan, load_tokenizer};
+use crate::serve::{LogPlan, load_tokenizer, sample};
 use crate::{Error, NamedTokenizer, TokenizerPlan};
 
 pub use ranks::{are_ranks, rebuild_ranks};
@@ -121,8 +119,7 @@ impl Read<'_> {
         let mut reading = Reading {
             samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
-            task: setup.task,
-            playback_buffer: setup.metrics.playback_buffer,
+            setup: &setup,
             // Requests that the end of the run aborted are not part of its result.
             leaves_cut_off: caveats.iter().any(Caveat::is_end),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
@@ -199,25 +196,24 @@ impl Read<'_> {
 }
 
 /// Conversion of rows to samples.
-struct Reading<F> {
+struct Reading<'a, F> {
     samples: Gather,
     rows: usize,
-    task: Task,
-    playback_buffer: f64,
+    setup: &'a Setup,
     leaves_cut_off: bool,
     tokenizer: Counting<F>,
     labels: LabelPool,
 }
 
-impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
+impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<'_, F> {
     fn take(&mut self, row: Row) {
         self.rows += 1;
         if self.leaves_cut_off && row.observation.is_aborted() {
             return;
         }
-        let counts = self.task == Task::Generation && logged::needs_count(&row.observation);
+        let counts = self.setup.task == Task::Generation && logged::needs_count(&row.observation);
         let tokenizer = if counts { self.tokenizer.get() } else { None };
-        self.samples.push(sample(row, (self.task, self.playback_buffer), tokenizer, &mut self.labels));
+        self.samples.push(sample(row.observation, &row.request, self.setup, tokenizer, &mut self.labels));
     }
 
     fn finish(self) -> Result<Samples, Error> {
@@ -286,25 +282,6 @@ fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> S
         num_prompts: if requests.is_none() { rows as i64 } else { setup.num_prompts },
         ..setup
     }
-}
-
-fn sample(
-    row: Row,
-    (task, playback_buffer): (Task, f64),
-    tokenizer: Option<&Tokenizer>,
-    pool: &mut LabelPool,
-) -> Sample {
-    let counter =
-        |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
-    let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
-    let input = InputSize {
-        prompt_len: row.request.prompt_len,
-        num_input_sequences: row.request.input_sequences,
-        input_audio_duration: row.request.audio_seconds,
-        playback_buffer,
-    };
-    let labels = pool.share(row.request.labels(&row.observation.labels));
-    Sample::from_observation(row.observation, input, task, count).labelled(labels)
 }
 
 /// The run's tokenizer.

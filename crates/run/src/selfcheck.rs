@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
-use tacho_core::{Counters, Kept, Observation, Request, SystemClock, Timestamp};
+use tacho_core::{Counters, Kept, Observation, Request, RequestInfo, SystemClock, Timestamp};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::trust::bounds::bounds;
-use tacho_metrics::{InputSize, Sample, Samples, Setup, Summary, Task, WorkerUse};
+use tacho_metrics::{Sample, Samples, Setup, Summary, WorkerUse};
 use tacho_pyrand::RandomState;
 
 use crate::Error;
@@ -185,11 +185,11 @@ impl CheckPoint {
 
 /// The bound that a report gives on its p99 ITL.
 fn itl_bound_ms(rows: &[Observation], workers: &[WorkerStats]) -> Option<f64> {
-    let input = InputSize { prompt_len: 1, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
-    let sample = |row: &Observation| Sample::from_observation(row.clone(), input, Task::Generation, None);
+    let (request, setup) = (RequestInfo::default(), Setup::example());
+    let sample = |row: &Observation| Sample::from_observation(row.clone(), &request, &setup, None);
     let samples: Samples = rows.iter().map(sample).collect();
     let workers: Vec<WorkerUse> = workers.iter().map(worker_use).collect();
-    let all = bounds(&Summary::of(&Setup::example(), &samples, 1.0), &samples, &workers)?;
+    let all = bounds(&Summary::of(&setup, &samples, 1.0), &samples, &workers)?;
     all.iter().find(|bound| bound.key() == "p99_itl_ms").map(|bound| bound.off_ms())
 }
 

@@ -15,6 +15,7 @@ mod warmup;
 pub use drive::row_command::{RowCommandPlan, WriteRow};
 pub use drive::workers::default_workers;
 pub(crate) use finish::record::worker_use;
+pub(crate) use finish::samples::sample;
 pub use log::{LogPlan, LogStart};
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, SAVED_VERSION, prepare, save_requests, save_workload, workload_digest};

@@ -6,7 +6,7 @@ use std::path::Path;
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
 use tacho_metrics::sessions::{SessionStep, Steps};
-use tacho_metrics::{Caveat, GoodputLimits, InputSize, MetricKind, Sample, Setup, Task, WorkerUse};
+use tacho_metrics::{Caveat, GoodputLimits, MetricKind, Sample, Setup, WorkerUse};
 use tacho_record::{Measured, Provenance, RunRecord, logged};
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo};
 use tacho_run::Error;
@@ -46,8 +46,8 @@ fn row(index: usize) -> Observation {
 }
 
 fn record(rows: &[Observation], setup: Setup) -> RunRecord {
-    let input = InputSize { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
-    let sample = |row: &Observation| Sample::from_observation(row.clone(), input, Task::Generation, None);
+    let request = RequestInfo { prompt_len: 8, input_sequences: 1, ..RequestInfo::default() };
+    let sample = |row: &Observation| Sample::from_observation(row.clone(), &request, &setup, None);
     let mut samples = rows.iter().map(sample).collect();
     steps().name(&mut samples);
     let end = rows.iter().map(|row| row.done).max().unwrap();

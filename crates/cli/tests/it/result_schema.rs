@@ -113,7 +113,7 @@ fn results() -> Vec<Value> {
         &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
         &["--dataset-command", "while :; do echo '{\"prompt\": \"p\", \"output_len\": 4}'; done"],
         &["--backend", "openai-embeddings"],
-        &["--backend", "openai-speech", "--save-detailed"],
+        &["--backend", "openai-speech", "--save-detailed", "--playback-buffer", "0.1"],
         &["--backend", "openai-images", "--save-detailed"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];

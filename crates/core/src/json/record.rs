@@ -12,7 +12,7 @@ pub trait Json: Sized {
     ///
     /// # Errors
     /// When the value has another type.
-    fn from_json(value: &Value) -> Result<Self, Wrong>;
+    fn from_json(value: &Value) -> Result<Self, FieldError>;
 
     /// Its JSON Schema.
     fn schema() -> Dict;
@@ -31,40 +31,40 @@ pub trait Json: Sized {
     ///
     /// # Errors
     /// When the value has another type.
-    fn from_item(value: &Value) -> Result<Self, Wrong> {
+    fn from_item(value: &Value) -> Result<Self, FieldError> {
         Self::from_json(value)
     }
 }
 
 /// A value of another type than expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct FieldError {
     /// Its innermost key; empty at the top.
     pub key: String,
     /// What is expected, such as `a number`.
     pub expected: &'static str,
 }
 
-impl Wrong {
+impl FieldError {
     /// A value that is not what is expected.
     pub fn new(expected: &'static str) -> Self {
-        Wrong { key: String::new(), expected }
+        FieldError { key: String::new(), expected }
     }
 
     /// The error with its key, unless it has one further inside.
     #[must_use]
     pub fn at(self, key: &str) -> Self {
-        if self.key.is_empty() { Wrong { key: key.to_owned(), ..self } } else { self }
+        if self.key.is_empty() { FieldError { key: key.to_owned(), ..self } } else { self }
     }
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for FieldError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} is not {}", if self.key.is_empty() { "the record" } else { &self.key }, self.expected)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for FieldError {}
 
 /// How a field of type `T` is written, if not by its own [`Json`].
 pub trait Codec<T> {
@@ -75,7 +75,7 @@ pub trait Codec<T> {
     ///
     /// # Errors
     /// When the value has another type.
-    fn read(value: &Value) -> Result<T, Wrong>;
+    fn read(value: &Value) -> Result<T, FieldError>;
 
     /// Its JSON Schema, where it is not left out.
     fn schema(optional: bool) -> Dict;
@@ -89,7 +89,7 @@ pub trait Codec<T> {
     ///
     /// # Errors
     /// When it has another type.
-    fn get(dict: &Dict, key: &str) -> Result<T, Wrong> {
+    fn get(dict: &Dict, key: &str) -> Result<T, FieldError> {
         Self::read(dict.get(key).unwrap_or(&Value::Null)).map_err(|wrong| wrong.at(key))
     }
 }
@@ -102,7 +102,7 @@ impl<T: Json> Codec<T> for Plain {
         value.to_json()
     }
 
-    fn read(value: &Value) -> Result<T, Wrong> {
+    fn read(value: &Value) -> Result<T, FieldError> {
         T::from_json(value)
     }
 
@@ -119,8 +119,8 @@ impl<T: Json> Codec<Vec<(String, T)>> for ByKey {
         pairs.iter().map(|(key, value)| (key.clone(), value.to_json())).collect::<Dict>().into()
     }
 
-    fn read(value: &Value) -> Result<Vec<(String, T)>, Wrong> {
-        let dict = value.as_dict().ok_or(Wrong::new("an object"))?;
+    fn read(value: &Value) -> Result<Vec<(String, T)>, FieldError> {
+        let dict = value.as_dict().ok_or(FieldError::new("an object"))?;
         dict.iter()
             .map(|(key, value)| Ok((key.to_owned(), T::from_json(value).map_err(|wrong| wrong.at(key))?)))
             .collect()
@@ -141,7 +141,7 @@ impl<T: Json> Codec<T> for Flat {
         value.to_json()
     }
 
-    fn read(value: &Value) -> Result<T, Wrong> {
+    fn read(value: &Value) -> Result<T, FieldError> {
         T::from_json(value)
     }
 
@@ -153,7 +153,7 @@ impl<T: Json> Codec<T> for Flat {
         value.to_json().as_dict().into_iter().for_each(|fields| dict.update(fields));
     }
 
-    fn get(dict: &Dict, _: &str) -> Result<T, Wrong> {
+    fn get(dict: &Dict, _: &str) -> Result<T, FieldError> {
         T::from_json(&dict.clone().into())
     }
 }
@@ -162,7 +162,7 @@ impl<T: Json> Codec<T> for Flat {
 ///
 /// # Errors
 /// When it has another type, or is missing without a default.
-pub fn read_field<T, C: Codec<T>>(dict: &Dict, key: &str, default: Option<fn() -> T>) -> Result<T, Wrong> {
+pub fn read_field<T, C: Codec<T>>(dict: &Dict, key: &str, default: Option<fn() -> T>) -> Result<T, FieldError> {
     match default.filter(|_| matches!(dict.get(key), None | Some(Value::Null))) {
         Some(default) => Ok(default()),
         None => C::get(dict, key),
@@ -256,8 +256,8 @@ macro_rules! record {
                 dict.into()
             }
 
-            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::Wrong> {
-                let dict = value.as_dict().ok_or($crate::json::Wrong::new("an object"))?;
+            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::FieldError> {
+                let dict = value.as_dict().ok_or($crate::json::FieldError::new("an object"))?;
                 Ok($name {
                     $($field: $crate::json::read_field::<$type, $crate::record!(@codec $($codec)?)>(
                         dict,
@@ -332,8 +332,8 @@ macro_rules! named {
                 self.name().into()
             }
 
-            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::Wrong> {
-                value.as_str().and_then(Self::from_name).ok_or($crate::json::Wrong::new($expected))
+            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::FieldError> {
+                value.as_str().and_then(Self::from_name).ok_or($crate::json::FieldError::new($expected))
             }
 
             fn schema() -> $crate::json::Dict {
@@ -341,138 +341,6 @@ macro_rules! named {
             }
         }
     };
-}
-
-macro_rules! scalars {
-    ($($type:ty, $schema:literal, $expected:literal, $value:ident => $read:expr;)+) => {$(
-        impl Json for $type {
-            fn to_json(&self) -> Value {
-                Value::from(self.clone())
-            }
-
-            fn from_json($value: &Value) -> Result<Self, Wrong> {
-                $read.ok_or(Wrong::new($expected))
-            }
-
-            fn schema() -> Dict {
-                typed($schema)
-            }
-        }
-    )+};
-}
-
-scalars! {
-    bool, "boolean", "true or false", value => if let Value::Bool(flag) = value { Some(*flag) } else { None };
-    i64, "integer", "a whole number", value => value.as_i64();
-    u64, "integer", "a count", value => value.as_u64();
-    u32, "integer", "a count", value => value.as_u64().and_then(|count| count.try_into().ok());
-    usize, "integer", "a count", value => value.as_u64().and_then(|count| count.try_into().ok());
-    String, "string", "a text", value => value.as_str().map(str::to_owned);
-    Dict, "object", "an object", value => value.as_dict().cloned();
-}
-
-/// NaN is `null` in a list.
-impl Json for f64 {
-    fn to_json(&self) -> Value {
-        Value::Float(*self)
-    }
-
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
-        value.as_f64().ok_or(Wrong::new("a number"))
-    }
-
-    fn schema() -> Dict {
-        typed("number")
-    }
-
-    fn to_item(&self) -> Value {
-        if self.is_nan() { Value::Null } else { self.to_json() }
-    }
-
-    fn from_item(value: &Value) -> Result<Self, Wrong> {
-        if *value == Value::Null { Ok(f64::NAN) } else { Self::from_json(value) }
-    }
-}
-
-impl Json for Value {
-    fn to_json(&self) -> Value {
-        self.clone()
-    }
-
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
-        Ok(value.clone())
-    }
-
-    fn schema() -> Dict {
-        Dict::new()
-    }
-}
-
-impl<T: Json> Json for Option<T> {
-    fn to_json(&self) -> Value {
-        self.as_ref().map_or(Value::Null, T::to_json)
-    }
-
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
-        if *value == Value::Null { Ok(None) } else { T::from_json(value).map(Some) }
-    }
-
-    fn schema() -> Dict {
-        let mut dict = T::schema();
-        if let Some(name) = dict.get("type").cloned() {
-            dict.set("type", vec![name, Value::from("null")]);
-        }
-        dict
-    }
-
-    fn present_schema() -> Dict {
-        T::schema()
-    }
-}
-
-impl<T: Json> Json for Vec<T> {
-    fn to_json(&self) -> Value {
-        Value::List(self.iter().map(T::to_item).collect())
-    }
-
-    fn from_json(value: &Value) -> Result<Self, Wrong> {
-        value.as_list().ok_or(Wrong::new("a list"))?.iter().map(T::from_item).collect()
-    }
-
-    fn schema() -> Dict {
-        let mut dict = typed("array");
-        dict.set("items", T::schema());
-        dict
-    }
-}
-
-/// Tuples are lists of fixed length.
-macro_rules! tuples {
-    ($(($($type:ident $value:ident),+) $expected:literal;)+) => {$(
-        impl<$($type: Json),+> Json for ($($type,)+) {
-            fn to_json(&self) -> Value {
-                let ($($value,)+) = self;
-                Value::List(vec![$($value.to_json()),+])
-            }
-
-            fn from_json(value: &Value) -> Result<Self, Wrong> {
-                match value.as_list() {
-                    Some([$($value),+]) => Ok(($($type::from_json($value)?,)+)),
-                    _ => Err(Wrong::new($expected)),
-                }
-            }
-
-            fn schema() -> Dict {
-                typed("array")
-            }
-        }
-    )+};
-}
-
-tuples! {
-    (A a, B b) "a list of two";
-    (A a, B b, C c) "a list of three";
-    (A a, B b, C c, D d, E e) "a list of five";
 }
 
 #[cfg(test)]

@@ -1,70 +1,43 @@
 //! Starts of an engine, with cold and with warm caches.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Flat;
 
-/// State of the caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Empty.
-    Cold,
-    /// Filled by an earlier start.
-    Warm,
-}
-
-impl Phase {
-    /// Its name in keys.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Cold => "cold",
-            Phase::Warm => "warm",
-        }
+tacho_core::named! {
+    /// State of the caches.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Phase, "a phase" {
+        /// Empty.
+        Cold = "cold",
+        /// Filled by an earlier start.
+        Warm = "warm",
     }
 }
 
-/// One start, seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Start {
-    /// Building the engine: vLLM's startup time.
-    pub startup: f64,
-    /// Compiling the language model.
-    pub compilation: f64,
-    /// Compiling the encoder.
-    pub encoder_compilation: f64,
-    /// Importing the library, which vLLM excludes.
-    pub import: f64,
-    /// From the start of the process until the engine is ready.
-    pub wall: f64,
+tacho_core::record! {
+    /// A start in a log.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct LoggedStart {
+        /// State of the caches.
+        pub phase: Phase,
+        /// Its times.
+        pub start: Start => Flat,
+    }
 }
 
-impl Start {
-    /// The object in logs.
-    pub fn to_json(&self, phase: Phase) -> Dict {
-        let mut dict = Dict::new();
-        dict.set("phase", phase.name());
-        dict.set("startup_s", self.startup);
-        dict.set("compilation_s", self.compilation);
-        dict.set("encoder_compilation_s", self.encoder_compilation);
-        dict.set("import_s", self.import);
-        dict.set("wall_s", self.wall);
-        dict
-    }
-
-    /// Reads what [`Start::to_json`] wrote; `None` for anything else.
-    pub fn from_json(value: &Value) -> Option<(Phase, Self)> {
-        let phase = match value.get("phase")?.as_str()? {
-            "cold" => Phase::Cold,
-            "warm" => Phase::Warm,
-            _ => return None,
-        };
-        let seconds = |key: &str| value.get(key)?.as_f64();
-        let start = Start {
-            startup: seconds("startup_s")?,
-            compilation: seconds("compilation_s")?,
-            encoder_compilation: seconds("encoder_compilation_s")?,
-            import: seconds("import_s")?,
-            wall: seconds("wall_s")?,
-        };
-        Some((phase, start))
+tacho_core::record! {
+    /// One start, seconds.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct Start {
+        /// Building the engine: vLLM's startup time.
+        pub startup as "startup_s": f64,
+        /// Compiling the language model.
+        pub compilation as "compilation_s": f64,
+        /// Compiling the encoder.
+        pub encoder_compilation as "encoder_compilation_s": f64,
+        /// Importing the library, which vLLM excludes.
+        pub import as "import_s": f64,
+        /// From the start of the process until the engine is ready.
+        pub wall as "wall_s": f64,
     }
 }
 

@@ -1,47 +1,8 @@
 //! Binary encoding of samples.
 
-use tacho_core::packed;
 use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
 
-use crate::{Audio, Gaps, Media, PerToken, Rare, Rarely, Sample, TokenSource};
-
-packed!(Sample {
-    index,
-    scheduled,
-    dispatched,
-    sent,
-    done,
-    ttft,
-    itl,
-    latency,
-    first_content,
-    first_answer,
-    has_text,
-    retries,
-    connect,
-    coalesced,
-    output_tokens,
-    output_len,
-    prompt_len,
-    cached_tokens,
-    num_input_sequences,
-    failure,
-    rare,
-});
-packed!(Rare {
-    session,
-    labels,
-    per_token,
-    reasoning_tokens,
-    drafts,
-    input_audio_duration,
-    input_end,
-    media,
-    error,
-    text
-});
-packed!(Audio { frames, duration, underrun, underruns });
-packed!(PerToken { source, gaps });
+use crate::{Audio, Gaps, Media, Rare, Rarely, TokenSource};
 
 impl Pack for Gaps {
     fn pack(&self, out: &mut Vec<u8>) {
@@ -98,6 +59,7 @@ mod tests {
     use tacho_core::{Drafts, FailureKind, Labels};
 
     use super::*;
+    use crate::{PerToken, Sample};
 
     fn full() -> Sample {
         Sample {

@@ -26,13 +26,15 @@ impl From<TokenCountSource> for TokenSource {
     }
 }
 
-/// The gaps of one request, one per token after those of the first event.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PerToken {
-    /// Source of the token counts.
-    pub source: TokenSource,
-    /// Seconds.
-    pub gaps: Vec<f64>,
+tacho_core::packed! {
+    /// The gaps of one request, one per token after those of the first event.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct PerToken {
+        /// Source of the token counts.
+        pub source: TokenSource,
+        /// Seconds.
+        pub gaps: Vec<f64>,
+    }
 }
 
 impl PerToken {

@@ -6,29 +6,31 @@ use tacho_core::{Drafts, Labels};
 
 use crate::{Media, PerToken};
 
-/// Fields that are empty for most requests.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rare {
-    /// Its session and its turn there, if there are sessions.
-    pub session: Option<(u32, u32)>,
-    /// The groups it is counted in: class, stage, replica, adapter.
-    pub labels: Labels,
-    /// Inter-token times per token, if events had several.
-    pub per_token: Option<PerToken>,
-    /// Reasoning tokens among the generated ones, if the server reports them.
-    pub reasoning_tokens: Option<u64>,
-    /// Draft tokens of speculative decoding, if the server reports them per request.
-    pub drafts: Option<Drafts>,
-    /// Seconds of audio in the request.
-    pub input_audio_duration: f64,
-    /// From `sent` to the end of the input, if it is sent while the response is received.
-    pub input_end: Option<f64>,
-    /// Generated media of a success, if the response is not a text.
-    pub media: Option<Media>,
-    /// The error message; empty for a success.
-    pub error: String,
-    /// The generated text, WTF-8; empty for a failed request, and if texts are not kept.
-    pub text: Vec<u8>,
+tacho_core::packed! {
+    /// Fields that are empty for most requests.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Rare {
+        /// Its session and its turn there, if there are sessions.
+        pub session: Option<(u32, u32)>,
+        /// The groups it is counted in: class, stage, replica, adapter.
+        pub labels: Labels,
+        /// Inter-token times per token, if events had several.
+        pub per_token: Option<PerToken>,
+        /// Reasoning tokens among the generated ones, if the server reports them.
+        pub reasoning_tokens: Option<u64>,
+        /// Draft tokens of speculative decoding, if the server reports them per request.
+        pub drafts: Option<Drafts>,
+        /// Seconds of audio in the request.
+        pub input_audio_duration: f64,
+        /// From `sent` to the end of the input, if it is sent while the response is received.
+        pub input_end: Option<f64>,
+        /// Generated media of a success, if the response is not a text.
+        pub media: Option<Media>,
+        /// The error message; empty for a success.
+        pub error: String,
+        /// The generated text, WTF-8; empty for a failed request, and if texts are not kept.
+        pub text: Vec<u8>,
+    }
 }
 
 impl Rare {

@@ -2,73 +2,62 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tacho_core::{FailureKind, Labels, Observation, Outcome};
+use tacho_core::{FailureKind, Labels, Observation, Outcome, RequestInfo, TokenCountSource};
 
 use crate::samples::per_token::tokens_of_events;
-use crate::{Gaps, Media, PerToken, Rare, Rarely, Task, TokenSource};
-
-/// The properties of a request that are known before it is sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct InputSize {
-    /// Prompt tokens, by the client's tokenizer.
-    pub prompt_len: u64,
-    /// Number of texts in the request.
-    pub num_input_sequences: u64,
-    /// Seconds of audio in the request.
-    pub input_audio_duration: f64,
-    /// Seconds from the first audio of a response to the start of its playback.
-    pub playback_buffer: f64,
-}
+use crate::{Gaps, Media, PerToken, Rare, Rarely, Setup, Task, TokenSource};
 
 /// Counts the tokens of a WTF-8 text.
 pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 
-/// One request. Timestamps are seconds since the run's origin, durations are in seconds. The fields of [`Rare`] are
-/// accessible as if they were its own.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
-    /// Its index in the workload.
-    pub index: usize,
-    /// Scheduled send time.
-    pub scheduled: f64,
-    /// Dispatch time, before any wait for a slot.
-    pub dispatched: f64,
-    /// Send time; vLLM's `start_time`.
-    pub sent: f64,
-    /// End time.
-    pub done: f64,
-    /// From `sent` to the first token event; kept even if the request failed later.
-    pub ttft: f64,
-    /// Times between token events.
-    pub itl: Gaps,
-    /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
-    pub latency: f64,
-    /// From `sent` to the first event with content.
-    pub first_content: Option<f64>,
-    /// From `sent` to the first token after any reasoning.
-    pub first_answer: Option<f64>,
-    /// Whether the response has text, not only tool calls.
-    pub has_text: bool,
-    /// Number of retries; its times include all attempts.
-    pub retries: u32,
-    /// Time spent connecting; 0 on an open connection.
-    pub connect: f64,
-    /// Token events whose bytes arrived together with those of a later one.
-    pub coalesced: u32,
-    /// Generated tokens, as reported by the server.
-    pub output_tokens: Option<u64>,
-    /// Generated tokens, as the metrics count them.
-    pub output_len: u64,
-    /// Prompt tokens, as reported by the server if it does.
-    pub prompt_len: u64,
-    /// Cached prompt tokens, as reported by the server; `None` if unknown.
-    pub cached_tokens: Option<u64>,
-    /// Number of texts in the request.
-    pub num_input_sequences: u64,
-    /// Why it failed; `None` for a success.
-    pub failure: Option<FailureKind>,
-    /// Rarely used fields.
-    pub rare: Rarely,
+tacho_core::packed! {
+    /// One request. Timestamps are seconds since the run's origin, durations are in seconds. The fields of [`Rare`] are
+    /// accessible as if they were its own.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Sample {
+        /// Its index in the workload.
+        pub index: usize,
+        /// Scheduled send time.
+        pub scheduled: f64,
+        /// Dispatch time, before any wait for a slot.
+        pub dispatched: f64,
+        /// Send time; vLLM's `start_time`.
+        pub sent: f64,
+        /// End time.
+        pub done: f64,
+        /// From `sent` to the first token event; kept even if the request failed later.
+        pub ttft: f64,
+        /// Times between token events.
+        pub itl: Gaps,
+        /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
+        pub latency: f64,
+        /// From `sent` to the first event with content.
+        pub first_content: Option<f64>,
+        /// From `sent` to the first token after any reasoning.
+        pub first_answer: Option<f64>,
+        /// Whether the response has text, not only tool calls.
+        pub has_text: bool,
+        /// Number of retries; its times include all attempts.
+        pub retries: u32,
+        /// Time spent connecting; 0 on an open connection.
+        pub connect: f64,
+        /// Token events whose bytes arrived together with those of a later one.
+        pub coalesced: u32,
+        /// Generated tokens, as reported by the server.
+        pub output_tokens: Option<u64>,
+        /// Generated tokens, as the metrics count them.
+        pub output_len: u64,
+        /// Prompt tokens, as reported by the server if it does.
+        pub prompt_len: u64,
+        /// Cached prompt tokens, as reported by the server; `None` if unknown.
+        pub cached_tokens: Option<u64>,
+        /// Number of texts in the request.
+        pub num_input_sequences: u64,
+        /// Why it failed; `None` for a success.
+        pub failure: Option<FailureKind>,
+        /// Rarely used fields.
+        pub rare: Rarely,
+    }
 }
 
 impl Deref for Sample {
@@ -89,68 +78,76 @@ impl Sample {
     /// The sample of an observation. `count` counts the tokens of a text if the server does not report them; without
     /// it, such a response counts as one token.
     pub fn from_observation(
-        observation: Observation,
-        input: InputSize,
-        task: Task,
+        row: Observation,
+        request: &RequestInfo,
+        setup: &Setup,
         count: Option<TokenCounter<'_>>,
     ) -> Self {
-        let media =
-            if observation.outcome.is_complete() { Media::of(&observation, input.playback_buffer) } else { None };
-        let Observation { sent, done, outcome, usage, .. } = observation;
-        let (marks, source) = (observation.token_counts, observation.token_count_source);
-        let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
-        let (failure, error) = match outcome {
+        let media = row.outcome.is_complete().then(|| Media::of(&row, setup.metrics.playback_buffer)).flatten();
+        let Observation { sent, done, usage, .. } = row;
+        let has_text = !row.text.is_empty();
+        let (failure, error) = match row.outcome {
             Outcome::Complete => (None, String::new()),
             Outcome::Failed(failure) => (Some(failure.kind), failure.message),
         };
         // A response without token events (pooling) is timed by its end.
         let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
-        let unreported = if task == Task::Pooling { 0 } else { input.prompt_len };
-        let mut sample = Sample {
-            index: observation.index,
-            scheduled: observation.scheduled.secs(),
-            dispatched: observation.dispatched.secs(),
+        let (first, last) = (row.chunks.first(), row.chunks.last());
+        let unreported = if setup.task == Task::Pooling { 0 } else { request.prompt_len };
+        let rare = Rare {
+            reasoning_tokens: row.reasoning_tokens,
+            drafts: usage.drafts,
+            input_audio_duration: request.audio_seconds,
+            input_end: row.input_end.map(|time| time.secs_since(sent)),
+            media,
+            text: if failure.is_none() { row.text } else { Vec::new() },
+            error,
+            ..Rare::default()
+        };
+        let sample = Sample {
+            index: row.index,
+            scheduled: row.scheduled.secs(),
+            dispatched: row.dispatched.secs(),
             sent: sent.secs(),
             done: done.secs(),
             ttft: first.map_or(whole, |first| first.secs_since(sent)),
-            itl: Gaps::between(&observation.chunks),
+            itl: Gaps::between(&row.chunks),
             latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
-            first_content: observation.first_content.map(|time| time.secs_since(sent)),
-            first_answer: observation.first_answer.map(|time| time.secs_since(sent)),
-            has_text: !observation.text.is_empty() || observation.text_ends.last().is_some_and(|end| *end > 0),
-            retries: observation.retries,
-            connect: observation.connect_ns as f64 / 1e9,
-            coalesced: observation.coalesced,
+            first_content: row.first_content.map(|time| time.secs_since(sent)),
+            first_answer: row.first_answer.map(|time| time.secs_since(sent)),
+            has_text: has_text || row.text_ends.last().is_some_and(|end| *end > 0),
+            retries: row.retries,
+            connect: row.connect_ns as f64 / 1e9,
+            coalesced: row.coalesced,
             output_tokens: usage.completion_tokens.filter(|&tokens| tokens > 0),
             output_len: 0,
             prompt_len: usage.prompt_tokens.unwrap_or(unreported),
             cached_tokens: usage.cached_tokens,
-            num_input_sequences: input.num_input_sequences,
-            rare: Rarely::from(Rare {
-                reasoning_tokens: observation.reasoning_tokens,
-                drafts: usage.drafts,
-                input_audio_duration: input.input_audio_duration,
-                input_end: observation.input_end.map(|time| time.secs_since(sent)),
-                media,
-                text: if failure.is_none() { observation.text } else { Vec::new() },
-                error,
-                ..Rare::default()
-            }),
+            num_input_sequences: request.input_sequences,
+            rare: rare.into(),
             failure,
         };
-        if task == Task::Generation {
-            sample.output_len = sample.counted_output(count);
-            let tokens = match source {
-                Some(source) => Some((source.into(), tokens_of_events(&marks, sample.events()))),
-                None => sample.retokenised(&observation.text_ends, count),
-            };
-            if let Some(several) =
-                tokens.and_then(|(source, tokens)| PerToken::new(source, &sample.itl.to_vec(), &tokens))
-            {
-                sample.per_token = Some(several);
-            }
+        let marks = row.token_count_source.map(|source| (source, row.token_counts));
+        if setup.task == Task::Generation { sample.with_tokens(marks, &row.text_ends, count) } else { sample }
+    }
+
+    /// The sample with its output length and, if events had several tokens, its times between tokens.
+    fn with_tokens(
+        mut self,
+        marks: Option<(TokenCountSource, Vec<(u32, u32)>)>,
+        text_ends: &[u32],
+        count: Option<TokenCounter<'_>>,
+    ) -> Self {
+        self.output_len = self.counted_output(count);
+        let tokens = match marks {
+            Some((source, marks)) => Some((source.into(), tokens_of_events(&marks, self.events()))),
+            None => self.retokenised(text_ends, count),
+        };
+        let own = tokens.and_then(|(source, tokens)| PerToken::new(source, &self.itl.to_vec(), &tokens));
+        if own.is_some() {
+            self.per_token = own;
         }
-        sample
+        self
     }
 
     /// Sets its labels.
@@ -248,8 +245,10 @@ mod tests {
     use super::*;
     use tacho_core::{Timestamp, Usage};
 
-    const INPUT: InputSize =
-        InputSize { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
+    fn sampled(row: Observation, task: Task, count: Option<TokenCounter<'_>>) -> Sample {
+        let request = RequestInfo { prompt_len: 16, input_sequences: 1, ..RequestInfo::default() };
+        Sample::from_observation(row, &request, &Setup { task, ..Setup::example() }, count)
+    }
 
     fn answered() -> Observation {
         Observation {
@@ -269,7 +268,7 @@ mod tests {
 
     #[test]
     fn times_end_at_the_last_token_event() {
-        let sample = Sample::from_observation(answered(), INPUT, Task::Generation, None);
+        let sample = sampled(answered(), Task::Generation, None);
         assert_eq!((sample.ttft, sample.itl.to_vec(), sample.latency), (0.125, vec![0.125, 0.5], 0.75));
         assert_eq!((sample.queue_time(), sample.first_content, sample.connect), (0.5, Some(0.25), 0.0005));
         assert_eq!((sample.scheduled, sample.done, sample.events()), (1.0, 3.0, 3));
@@ -281,9 +280,8 @@ mod tests {
             usage: Usage { prompt_tokens: Some(11), completion_tokens: tokens, ..Usage::default() },
             ..answered()
         };
-        let length = |tokens, count: Option<TokenCounter<'_>>| {
-            Sample::from_observation(reported(tokens), INPUT, Task::Generation, count).output_len
-        };
+        let length =
+            |tokens, count: Option<TokenCounter<'_>>| sampled(reported(tokens), Task::Generation, count).output_len;
         assert_eq!(length(Some(7), Some(&words)), 7);
         assert_eq!(length(Some(0), Some(&words)), 2);
         assert_eq!(length(None, Some(&words)), 2);
@@ -297,7 +295,7 @@ mod tests {
             usage: Usage { completion_tokens: Some(3), ..Usage::default() },
             ..answered()
         };
-        let sample = Sample::from_observation(failed, INPUT, Task::Generation, Some(&words));
+        let sample = sampled(failed, Task::Generation, Some(&words));
         assert_eq!((sample.latency, sample.ttft, sample.itl.len()), (0.0, 0.125, 2));
         assert_eq!((sample.output_len, sample.output_tokens, sample.prompt_len), (0, Some(3), 16));
         assert_eq!((sample.error.as_str(), sample.text.len(), sample.success()), ("broken", 0, false));
@@ -305,12 +303,7 @@ mod tests {
 
     #[test]
     fn pooling_is_timed_by_its_end_and_trusts_only_the_servers_prompt_length() {
-        let sample = Sample::from_observation(
-            Observation { chunks: Vec::new(), ..answered() },
-            INPUT,
-            Task::Pooling,
-            Some(&words),
-        );
+        let sample = sampled(Observation { chunks: Vec::new(), ..answered() }, Task::Pooling, Some(&words));
         assert_eq!((sample.ttft, sample.latency, sample.prompt_len, sample.output_len), (1.0, 1.0, 0, 0));
     }
 
@@ -322,9 +315,8 @@ mod tests {
             text: b"a b c d".to_vec(),
             ..answered()
         };
-        let per_token = |row: Observation, count: Option<TokenCounter<'_>>| {
-            Sample::from_observation(row, INPUT, Task::Generation, count).per_token.clone()
-        };
+        let per_token =
+            |row: Observation, count: Option<TokenCounter<'_>>| sampled(row, Task::Generation, count).per_token.clone();
         let counted = per_token(several.clone(), Some(&words)).unwrap();
         let third = 0.5 / 3.0;
         assert_eq!(
@@ -353,7 +345,7 @@ mod tests {
                 usage: Usage { completion_tokens: tokens, ..Usage::default() },
                 ..answered()
             };
-            let (gaps, source) = Sample::from_observation(row, INPUT, Task::Generation, None).token_gaps();
+            let (gaps, source) = sampled(row, Task::Generation, None).token_gaps();
             (gaps.iter().map(|gap| (gap * 1e3).round() as u64).collect::<Vec<_>>(), source)
         };
         let events = Some(TokenSource::Events);

@@ -1,20 +1,20 @@
 //! Summary statistics of a list.
 
-use tacho_core::json::{Dict, Value};
-
 use crate::percentile::percentile;
 
-/// Mean, median and 99th percentile of a list; `None` for an empty one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// Number of values.
-    pub count: usize,
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub median: f64,
-    /// 99th percentile.
-    pub p99: f64,
+tacho_core::record! {
+    /// Mean, median and 99th percentile of a list; `None` for an empty one.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Spread {
+        /// Number of values.
+        pub count: usize,
+        /// Mean.
+        pub mean: f64,
+        /// Median.
+        pub median: f64,
+        /// 99th percentile.
+        pub p99: f64,
+    }
 }
 
 impl Spread {
@@ -25,14 +25,5 @@ impl Spread {
         values.sort_unstable_by(f64::total_cmp);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         Some(Spread { count: values.len(), mean, median: percentile(&values, 50.0), p99: percentile(&values, 99.0) })
-    }
-
-    pub(super) fn to_json(self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("count", self.count);
-        dict.set("mean", self.mean);
-        dict.set("median", self.median);
-        dict.set("p99", self.p99);
-        dict.into()
     }
 }

@@ -1,6 +1,6 @@
 //! A step of a session, as planned.
 
-use tacho_core::json::{Codec, Dict, Json, Value, Wrong, typed};
+use tacho_core::json::{Codec, Dict, FieldError, Json, Value, typed};
 
 tacho_core::record! {
     /// One step of a session, as planned and as it went.
@@ -71,11 +71,11 @@ impl Codec<Vec<(usize, usize)>> for References {
         Value::List(steps.iter().map(reference).collect())
     }
 
-    fn read(value: &Value) -> Result<Vec<(usize, usize)>, Wrong> {
+    fn read(value: &Value) -> Result<Vec<(usize, usize)>, FieldError> {
         let reference = |value: &Value| {
             usize::from_json(value).map(|step| (step, 0)).or_else(|_| <(usize, usize)>::from_json(value))
         };
-        value.as_list().ok_or(Wrong::new("a list"))?.iter().map(reference).collect()
+        value.as_list().ok_or(FieldError::new("a list"))?.iter().map(reference).collect()
     }
 
     fn schema(_: bool) -> Dict {

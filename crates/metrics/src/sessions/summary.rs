@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tacho_core::FailureKind;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Json, Value};
 
 use super::reuse::{self, BLOCK, Known};
 use super::spread::Spread;
@@ -14,30 +14,21 @@ use super::uncached::UncachedSummary;
 use super::waits::Waits;
 use crate::Sample;
 
-/// Outcome of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SessionEnd {
-    /// All requests were answered.
-    Finished,
-    /// A request of it failed.
-    Failed,
-    /// A request was cancelled on purpose, and none failed.
-    Cancelled,
-    /// It was in flight when the run ended.
-    Truncated,
-    /// It had not begun.
-    NotStarted,
-}
-
-impl SessionEnd {
-    /// All outcomes with their names in results.
-    pub const ALL: [(SessionEnd, &'static str); 5] = [
-        (SessionEnd::Finished, "finished"),
-        (SessionEnd::Failed, "failed"),
-        (SessionEnd::Cancelled, "cancelled"),
-        (SessionEnd::Truncated, "truncated"),
-        (SessionEnd::NotStarted, "not_started"),
-    ];
+tacho_core::named! {
+    /// Outcome of a session.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SessionEnd, "an outcome of a session" {
+        /// All requests were answered.
+        Finished = "finished",
+        /// A request of it failed.
+        Failed = "failed",
+        /// A request was cancelled on purpose, and none failed.
+        Cancelled = "cancelled",
+        /// It was in flight when the run ended.
+        Truncated = "truncated",
+        /// It had not begun.
+        NotStarted = "not_started",
+    }
 }
 
 /// Prompt tokens found in the server's cache, and the upper bound on them.
@@ -220,8 +211,8 @@ impl SessionSummary {
             dict.set("source", self.source.clone());
         }
         dict.set("sessions", self.sessions);
-        for (end, name) in SessionEnd::ALL {
-            dict.set(name, self.ended(end));
+        for end in SessionEnd::ALL {
+            dict.set(end.name(), self.ended(end));
         }
         dict.set("not_sent_parent_failed", self.not_sent_parent_failed);
         dict.set("not_sent_run_ended", self.not_sent_run_ended);
@@ -242,13 +233,13 @@ impl SessionSummary {
             ("pause_delivered_ms", self.waits.delivered_ms),
             ("session_hit_rate", self.hit_rate),
         ] {
-            dict.set(name, spread.map(Spread::to_json));
+            dict.set(name, spread.to_json());
         }
         dict.set("sessions_without_user_token", self.without_user_token);
         dict.set("prefix_cache", self.reuse.to_json());
-        dict.set("per_turn_metrics", self.turns.iter().map(TurnSummary::to_json).collect::<Vec<Value>>());
-        let ranges = self.by_uncached.iter().map(UncachedSummary::to_json).collect::<Vec<Value>>();
-        dict.set("ttft_by_uncached_tokens", (!ranges.is_empty()).then_some(ranges));
+        dict.set("per_turn_metrics", self.turns.to_json());
+        let ranges = (!self.by_uncached.is_empty()).then(|| self.by_uncached.to_json());
+        dict.set("ttft_by_uncached_tokens", ranges);
         dict.into()
     }
 }
@@ -337,7 +328,7 @@ mod tests {
         ];
         let sent: Vec<(usize, &Sample)> = samples.iter().map(|(at, sample)| (*at, sample)).collect();
         let summary = SessionSummary::of(&steps, &sent, None);
-        assert!(SessionEnd::ALL.iter().all(|(end, _)| summary.ended(*end) == 1), "{:?}", summary.ends);
+        assert!(SessionEnd::ALL.into_iter().all(|end| summary.ended(end) == 1), "{:?}", summary.ends);
         assert_eq!((summary.not_sent_parent_failed, summary.not_sent_run_ended), (2, 3));
     }
 }

@@ -2,38 +2,38 @@
 
 use std::collections::HashMap;
 
-use tacho_core::json::{Dict, Value};
-
 use super::reuse::Known;
 use super::spread::Spread;
 use super::step::SessionStep;
 use crate::Sample;
 
-/// The requests of one turn, over all sessions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TurnSummary {
-    /// The turn, from 0.
-    pub turn: usize,
-    /// Time to first token, ms.
-    pub ttft_ms: Option<Spread>,
-    /// Time to first token from the scheduled time, ms.
-    pub ttft_from_schedule_ms: Option<Spread>,
-    /// End-to-end latency, ms.
-    pub e2el_ms: Option<Spread>,
-    /// Tokens of the prompt on the wire.
-    pub input_tokens: Option<Spread>,
-    /// Cached prompt tokens, of responses that report them.
-    pub cached_tokens: Option<Spread>,
-    /// Fraction of prompt tokens that was cached; `None` where a response does not report it.
-    pub hit_rate: Option<f64>,
-    /// Hit rate of an unbounded cache.
-    pub ideal_hit_rate: Option<f64>,
-    /// Seconds in which a request of this turn was in flight.
-    pub active_s: f64,
-    /// Generated tokens per second of that time.
-    pub output_rate: Option<f64>,
-    /// Failed requests.
-    pub failed: usize,
+tacho_core::record! {
+    /// The requests of one turn, over all sessions.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TurnSummary {
+        /// The turn, from 0.
+        pub turn as "turn_index": usize,
+        /// Failed requests.
+        pub failed: usize,
+        /// Time to first token, ms.
+        pub ttft_ms: Option<Spread>,
+        /// Time to first token from the scheduled time, ms.
+        pub ttft_from_schedule_ms: Option<Spread>,
+        /// End-to-end latency, ms.
+        pub e2el_ms: Option<Spread>,
+        /// Tokens of the prompt on the wire.
+        pub input_tokens: Option<Spread>,
+        /// Cached prompt tokens, of responses that report them.
+        pub cached_tokens: Option<Spread>,
+        /// Fraction of prompt tokens that was cached; `None` where a response does not report it.
+        pub hit_rate as "cache_hit_rate": Option<f64>,
+        /// Hit rate of an unbounded cache.
+        pub ideal_hit_rate as "ideal_cache_hit_rate": Option<f64>,
+        /// Seconds in which a request of this turn was in flight.
+        pub active_s: f64,
+        /// Generated tokens per second of that time.
+        pub output_rate as "output_throughput": Option<f64>,
+    }
 }
 
 impl TurnSummary {
@@ -83,23 +83,6 @@ impl TurnSummary {
             output_rate: (active_s > 0.0).then(|| generated / active_s),
             failed: sent().filter(|sample| sample.is_fault()).count(),
         }
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let spread = |spread: Option<Spread>| spread.map(Spread::to_json);
-        let mut dict = Dict::new();
-        dict.set("turn_index", self.turn);
-        dict.set("failed", self.failed);
-        dict.set("ttft_ms", spread(self.ttft_ms));
-        dict.set("ttft_from_schedule_ms", spread(self.ttft_from_schedule_ms));
-        dict.set("e2el_ms", spread(self.e2el_ms));
-        dict.set("input_tokens", spread(self.input_tokens));
-        dict.set("cached_tokens", spread(self.cached_tokens));
-        dict.set("cache_hit_rate", self.hit_rate);
-        dict.set("ideal_cache_hit_rate", self.ideal_hit_rate);
-        dict.set("active_s", self.active_s);
-        dict.set("output_throughput", self.output_rate);
-        dict.into()
     }
 }
 

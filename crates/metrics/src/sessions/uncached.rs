@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use tacho_core::json::{Dict, Value};
-
 use super::spread::Spread;
 use crate::Sample;
 
 /// Upper end of the first range; each further range is twice as wide as the previous one.
 const FIRST_RANGE_END: u64 = 64;
 
-/// Requests with similar numbers of uncached tokens.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UncachedSummary {
-    /// Lower end of the range, tokens.
-    pub from: u64,
-    /// Upper end of the range, tokens.
-    pub to: u64,
-    /// Time to first token, ms.
-    pub ttft_ms: Spread,
-    /// Uncached tokens per second of it; `None` where it took no time.
-    pub tokens_per_s: Option<Spread>,
+tacho_core::record! {
+    /// Requests with similar numbers of uncached tokens.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct UncachedSummary {
+        /// Lower end of the range, tokens.
+        pub from: u64,
+        /// Upper end of the range, tokens.
+        pub to: u64,
+        /// Time to first token, ms.
+        pub ttft_ms: Spread,
+        /// Uncached tokens per second of it; `None` where it took no time.
+        pub tokens_per_s: Option<Spread>,
+    }
 }
 
 impl UncachedSummary {
@@ -43,15 +43,6 @@ impl UncachedSummary {
             ttft_ms: Spread::of(found.iter().map(|(_, seconds)| seconds * 1000.0).collect())?,
             tokens_per_s: Spread::of(found.iter().filter_map(rate).collect()),
         })
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("from", self.from);
-        dict.set("to", self.to);
-        dict.set("ttft_ms", self.ttft_ms.to_json());
-        dict.set("tokens_per_s", self.tokens_per_s.map(Spread::to_json));
-        dict.into()
     }
 }
 

@@ -1,10 +1,8 @@
 //! The groups of a stored result.
 
-use tacho_core::Labels;
 use tacho_core::json::{Dict, Value};
 
-use super::{Requests, StoredRun, list};
-use crate::Error;
+use super::{Requests, StoredRun};
 use crate::groups::{is_group, only};
 
 /// Keys of tacho's part that describe every group of a run.
@@ -40,35 +38,7 @@ impl StoredRun {
 impl Requests {
     /// Those with a label.
     fn only(&self, key: &str, name: &str) -> Requests {
-        let places: Vec<usize> = (0..self.labels.len()).filter(|&at| self.labels[at].get(key) == Some(name)).collect();
-        Requests {
-            starts: chosen(&self.starts, &places),
-            ttfts: chosen(&self.ttfts, &places),
-            itls: chosen(&self.itls, &places),
-            latencies: chosen(&self.latencies, &places),
-            input_lens: chosen(&self.input_lens, &places),
-            output_lens: chosen(&self.output_lens, &places),
-            queue_times: chosen(&self.queue_times, &places),
-            delays: chosen(&self.delays, &places),
-            paced: self.paced,
-            sessions: chosen(&self.sessions, &places),
-            labels: chosen(&self.labels, &places),
-        }
-    }
-}
-
-fn chosen<T: Clone>(values: &[T], places: &[usize]) -> Vec<T> {
-    places.iter().filter_map(|&at| values.get(at).cloned()).collect()
-}
-
-/// The labels of each request; empty if the file lacks them.
-pub(crate) fn stored_labels(own: Option<&Dict>, count: usize) -> Result<Vec<Labels>, Error> {
-    let read = |value: &Value| value.as_dict()?.iter().map(|(key, value)| Some((key, value.as_str()?))).collect();
-    let labels = own.map_or(Ok(Vec::new()), |own| list(own, "labels", read, "a list of objects of texts"))?;
-    match labels.len() {
-        found if found > 0 && found != count => {
-            Err(Error::Length { key: "tacho.labels".to_owned(), found, expected: count })
-        }
-        _ => Ok(labels),
+        let rows = self.rows.iter().filter(|row| row.labels.get(key) == Some(name)).cloned().collect();
+        Requests { rows, paced: self.paced }
     }
 }

@@ -200,6 +200,11 @@ const PROVENANCE: Rows = &[
     ("tokenizer", Text, "Tokenizer."),
     ("goodput", Any, "SLOs of --goodput."),
     ("class_goodput", Any, "SLOs of classes that have their own."),
+    (
+        "playback_buffer",
+        Number,
+        "Seconds from the first audio of a response to the start of its playback, by --playback-buffer.",
+    ),
     ("price_per_hour", Number, "Price of all GPUs per hour, by --gpu-hour-price and --gpus."),
     ("gpus", Count, "GPUs that served the run, by --gpus."),
     ("slos", Texts, "Conditions of --fail-if."),

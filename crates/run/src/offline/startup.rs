@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tacho_core::json::dumps;
+use tacho_core::json::{Json, dumps};
 use tacho_core::{Counters, Observation, RunEvent, Work};
-use tacho_metrics::offline::{OfflineKind, Phase, Start, Startup};
+use tacho_metrics::offline::{LoggedStart, OfflineKind, Phase, Start, Startup};
 use tacho_rowlog::RequestInfo;
 
 use super::EngineError;
@@ -97,7 +97,7 @@ impl Session<'_> {
 
     /// The duration of a row is the time until the engine was ready, and its text has the other times.
     fn log_start(&mut self, phase: Phase, start: &Start) {
-        let text = dumps(&start.to_json(phase).into()).into_bytes();
+        let text = dumps(&LoggedStart { phase, start: *start }.to_json()).into_bytes();
         self.log.add(start.wall, &RequestInfo::default(), |row| Observation { text, ..row });
     }
 

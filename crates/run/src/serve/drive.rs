@@ -26,26 +26,33 @@ use crate::serve::drive::supply::is_endless;
 use crate::serve::drive::tasks::Tasks;
 use crate::serve::drive::workers::default_workers;
 use crate::serve::prepare::Prepared;
-use crate::serve::request_table::RequestTable;
+use crate::serve::prepare::identity::RunIdentity;
 
-pub(crate) struct MainRun<'a> {
-    /// This rank's part of the plan.
+/// A warmed-up run.
+pub(crate) struct RunContext<'a> {
+    /// The plan of all ranks.
     pub(crate) plan: &'a ServePlan,
+    /// The plan with this rank's part of the limits.
+    pub(crate) own: &'a ServePlan,
     pub(crate) prepared: &'a Prepared,
+    /// The run and all its requests, including those generated during the run.
+    pub(crate) identity: &'a RunIdentity,
     pub(crate) components: &'a Components,
-    /// All requests, including those generated during the run.
-    pub(crate) requests: &'a RequestTable,
     /// The requests that this rank sends.
     pub(crate) shard: &'a Shard,
-    /// Sets the start time if several ranks start together.
-    pub(crate) start: Option<&'a (dyn Fn() -> Timestamp + Sync)>,
     /// Number of requests of all ranks, for the progress display.
     pub(crate) total: u64,
     /// Whether the server has a metrics endpoint to scrape.
     pub(crate) scrapes: bool,
+    /// The caller's signal.
+    pub(crate) interrupt: &'a StopSignal,
+    /// Ends this run, for any reason.
     pub(crate) stop: &'a StopSignal,
     pub(crate) sink: &'a dyn EventSink,
 }
+
+/// Sets the start time if several ranks start together.
+pub(crate) type Start<'a> = Option<&'a (dyn Fn() -> Timestamp + Sync)>;
 
 /// Results of the main run and its background tasks.
 pub(crate) struct DriveOutput {
@@ -69,13 +76,13 @@ impl Drop for EndTasks<'_> {
     }
 }
 
-impl MainRun<'_> {
+impl RunContext<'_> {
     /// Sends the requests, with the background tasks of the plan.
     ///
     /// # Errors
     /// When a worker or a task cannot start. Other ranks are not waited for then: they would wait for this one.
-    pub(crate) fn drive(&self, rows: &mut dyn RowReceiver) -> Result<DriveOutput, Error> {
-        let supply = is_endless(self.plan, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
+    pub(crate) fn drive(&self, rows: &mut dyn RowReceiver, start: Start<'_>) -> Result<DriveOutput, Error> {
+        let supply = is_endless(self.own, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let end = EndTasks(&over);
@@ -83,7 +90,8 @@ impl MainRun<'_> {
             let (work, counters) = (Work::Benchmark, self.components.counters.clone());
             self.sink.event(RunEvent::Started { work, total: self.total, counters });
             let limits = self.limits();
-            let driven = self.prepared.drive(&self.components.client, &self.load(supply.as_ref(), &limits), rows);
+            let driven =
+                self.prepared.drive(&self.components.client, &self.load(supply.as_ref(), &limits, start), rows);
             if driven.is_ok() {
                 rows.wait_for_ranks();
             }
@@ -95,12 +103,12 @@ impl MainRun<'_> {
 
     /// This rank's part of the concurrency limits of stages.
     fn limits(&self) -> Vec<(f64, usize)> {
-        let own = |limit| self.plan.ranks.as_ref().map_or(limit, |member| member.limit(limit));
+        let own = |limit| self.own.ranks.as_ref().map_or(limit, |member| member.limit(limit));
         self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, own(limit))).collect()
     }
 
-    fn load<'s>(&'s self, supply: Option<&'s Supply>, limits: &'s [(f64, usize)]) -> Drive<'s> {
-        let traffic = &self.plan.traffic;
+    fn load<'s>(&'s self, supply: Option<&'s Supply>, limits: &'s [(f64, usize)], start: Start<'s>) -> Drive<'s> {
+        let traffic = &self.own.traffic;
         Drive {
             max_concurrency: traffic.max_concurrency,
             limits,
@@ -111,7 +119,7 @@ impl MainRun<'_> {
             grace: traffic.grace,
             drain_timeout: traffic.stops.drain,
             overload_drain_timeout: traffic.stops.overload_grace,
-            start: self.start,
+            start,
             ..Drive::of(&self.prepared.timeline, &self.components.clock, self.stop, &self.components.counters)
         }
     }

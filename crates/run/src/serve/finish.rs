@@ -60,7 +60,7 @@ pub(crate) fn finish(
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &wall);
     let sampled = {
         let (requests, leaves_cut_off) = (identity.requests.lock(), ended.is_some());
-        let spec = SampleSpec { leaves_cut_off, ..SampleSpec::of(plan, prepared, setup.task, &requests) };
+        let spec = SampleSpec { leaves_cut_off, ..SampleSpec::of(plan, prepared, &setup, &requests) };
         SampledRows::of(rows, &spec)?
     };
     let (of_samples, cut_off) = (sampled.caveats(&driven.workers), sampled.cut_off);

@@ -8,8 +8,8 @@ use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::plan::ServePlan;
+use crate::serve::drive::RunContext;
 use crate::serve::drive::components::Components;
-use crate::serve::drive::measure::Measurement;
 use crate::serve::drive::server::Server;
 use crate::serve::finish::{Finished, finish};
 use crate::serve::log::open::OpenedLog;
@@ -40,19 +40,20 @@ pub fn run(
     })?;
     sink.event(RunEvent::status("Starting main benchmark run..."));
     let server = Server::begin(plan, &prepared, &components, stop, sink);
-    let measurement = Measurement {
+    let context = RunContext {
         plan,
         own: &own,
         prepared: &prepared,
         identity: &identity,
         components: &components,
         shard: &shard,
-        schedule: &schedule,
+        total: prepared.measured_requests(plan, &identity.requests),
         scrapes: server.before.is_there(),
-        stop,
+        interrupt: stop,
+        stop: &stop.inner(),
         sink,
     };
-    let output = measurement.run(coordinator, log)?;
+    let output = context.run(&schedule, coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
     let provenance = server.provenance(plan, &prepared, &after, stop);
     let replicas = replica_health(&components.client, output.output.driven.origin);

@@ -56,7 +56,7 @@ fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven:
         missed_rows: None,
     };
     let requests = requests.lock();
-    let reading = SampleSpec::of(plan, prepared, setup.task, &requests);
+    let reading = SampleSpec::of(plan, prepared, &setup, &requests);
     let sampled = SampledRows::of(rows.into(), &reading)?;
     // Statistics of simulated workers have no meaning.
     let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };

@@ -48,8 +48,7 @@ impl<'a> Stops<'a> {
             rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
         }
         if let Some(wanted) = &plan.precision {
-            let (task, buffer) = (identity.setup.task, identity.setup.metrics.playback_buffer);
-            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, task, buffer))));
+            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, &identity.setup))));
         }
         // vLLM sends its whole schedule even if the server is unreachable.
         if !timeline.is_at_once() && !identity.setup.strict_parity {

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tacho_core::json::{self, Value};
-use tacho_metrics::offline::{EngineNote, Latency, OfflineKind, OfflineRecord, Phase, Start, Startup, Throughput};
+use tacho_core::json::{self, Json, Value};
+use tacho_metrics::offline::{
+    EngineNote, Latency, LoggedStart, OfflineKind, OfflineRecord, Phase, Startup, Throughput,
+};
 use tacho_report::offline as report;
 use tacho_rowlog::{Row, Stored};
 use tacho_run::offline::OFFLINE;
@@ -70,8 +72,8 @@ fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(St
 
 fn startup(rows: &[Row]) -> Startup {
     let text = |row: &Row| json::parse(std::str::from_utf8(&row.observation.text).ok()?).ok();
-    let starts: Vec<(Phase, Start)> = rows.iter().filter_map(|row| Start::from_json(&text(row)?)).collect();
-    let of = |phase: Phase| starts.iter().filter(|one| one.0 == phase).map(|one| one.1).collect();
+    let starts: Vec<LoggedStart> = rows.iter().filter_map(|row| LoggedStart::from_json(&text(row)?).ok()).collect();
+    let of = |phase: Phase| starts.iter().filter(|one| one.phase == phase).map(|one| one.start).collect();
     Startup { cold: of(Phase::Cold), warm: of(Phase::Warm), ..Startup::default() }
 }
 

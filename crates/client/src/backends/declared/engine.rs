@@ -31,15 +31,15 @@ pub(super) type Context = Vec<(String, Value)>;
 /// The values of all templates, `None` for undefined ones; or why there are none.
 type Reply = (Vec<Option<Value>>, Option<TemplateError>);
 
-/// Why templates cannot be rendered.
-#[derive(Debug)]
-pub(super) struct TemplateError {
-    /// Whether no request has a body: the fault is in the file.
-    pub(super) always: bool,
-    pub(super) problem: String,
+tacho_core::packed! {
+    /// Why templates cannot be rendered.
+    #[derive(Debug)]
+    pub(super) struct TemplateError {
+        /// Whether no request has a body: the fault is in the file.
+        pub(super) always: bool,
+        pub(super) problem: String,
+    }
 }
-
-tacho_core::packed!(TemplateError { always, problem });
 
 impl From<JinjaError> for TemplateError {
     fn from(error: JinjaError) -> Self {

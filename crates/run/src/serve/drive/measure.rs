@@ -1,42 +1,23 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
 use tacho_core::live::LiveRecorder;
-use tacho_core::{EventSink, Fan, Observation, RowSink, Shard, Timestamp, Watcher};
+use tacho_core::{Fan, Observation, RowSink, Timestamp, Watcher};
 use tacho_fleet::Coordinator;
-use tacho_loadgen::{StopSignal, Timeline};
+use tacho_loadgen::Timeline;
 use tacho_metrics::{Caveat, RateChange};
 
 use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::components::Components;
 use crate::serve::drive::rate_changes::RateChanges;
 use crate::serve::drive::row_command::{RowCommand, WriteRow};
-use crate::serve::drive::{DriveOutput, MainRun};
+use crate::serve::drive::{DriveOutput, RunContext};
 use crate::serve::finish::record::WallClock;
 use crate::serve::finish::samples::SampleSpec;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
 use crate::serve::log::store::RowStore;
 use crate::serve::log::texts::Texts;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers};
 use crate::serve::stops::Stops;
-
-/// A warmed-up run.
-pub(crate) struct Measurement<'a> {
-    pub(crate) plan: &'a ServePlan,
-    /// The plan with this rank's part of the limits.
-    pub(crate) own: &'a ServePlan,
-    pub(crate) prepared: &'a Prepared,
-    pub(crate) identity: &'a RunIdentity,
-    pub(crate) components: &'a Components,
-    pub(crate) shard: &'a Shard,
-    pub(crate) schedule: &'a Timeline,
-    pub(crate) scrapes: bool,
-    pub(crate) stop: &'a StopSignal,
-    pub(crate) sink: &'a dyn EventSink,
-}
 
 pub(crate) struct RunOutput<'a> {
     pub(crate) output: DriveOutput,
@@ -49,29 +30,30 @@ pub(crate) struct RunOutput<'a> {
     pub(crate) row_command: Option<(u64, Option<Caveat>)>,
 }
 
-impl Measurement<'_> {
+impl RunContext<'_> {
     /// Sends the requests and collects the rows of all ranks. The user's command for rows runs at the same time.
     pub(crate) fn run<'l>(
         &self,
+        schedule: &Timeline,
         coordinator: Option<Coordinator>,
         log: Option<RowLog<'l>>,
     ) -> Result<RunOutput<'l>, Error> {
-        let Some(plan) = &self.plan.row_command else { return self.collect(coordinator, log, None) };
+        let Some(plan) = &self.plan.row_command else { return self.collect(schedule, coordinator, log, None) };
         std::thread::scope(|scope| {
-            let mut command = RowCommand::start(scope, plan, self.row_lines(plan.write))?;
-            let output = self.collect(coordinator, log, Some(&mut command))?;
+            let mut command = RowCommand::start(scope, plan, self.row_lines(plan.write, schedule))?;
+            let output = self.collect(schedule, coordinator, log, Some(&mut command))?;
             Ok(RunOutput { row_command: Some(command.finish()), ..output })
         })
     }
 
     /// Converts rows to lines; the first scheduled time is the zero of their times.
-    fn row_lines(&self, write: WriteRow) -> impl Fn(&[Observation], Timestamp) -> Vec<u8> + Send {
+    fn row_lines(&self, write: WriteRow, schedule: &Timeline) -> impl Fn(&[Observation], Timestamp) -> Vec<u8> + Send {
         let (plan, prepared, identity) = (self.plan, self.prepared, self.identity);
         let texts = Texts::of(plan);
-        let first_due = self.schedule.scheduled().iter().copied().reduce(f64::min).unwrap_or(0.0);
+        let first_due = schedule.scheduled().iter().copied().reduce(f64::min).unwrap_or(0.0);
         move |rows, origin| {
             let requests = identity.requests.lock();
-            let spec = SampleSpec::of(plan, prepared, identity.setup.task, &requests);
+            let spec = SampleSpec::of(plan, prepared, &identity.setup, &requests);
             let mut lines = Vec::new();
             for row in rows {
                 let mut row = row.clone();
@@ -85,18 +67,18 @@ impl Measurement<'_> {
 
     fn collect<'l>(
         &self,
+        schedule: &Timeline,
         coordinator: Option<Coordinator>,
         log: Option<RowLog<'l>>,
         row_command: Option<&mut RowCommand<'_>>,
     ) -> Result<RunOutput<'l>, Error> {
-        let Measurement { plan, identity, components, .. } = *self;
+        let RunContext { plan, identity, components, interrupt, stop, .. } = *self;
         let clock = components.clock;
         let wall = WallClock::now(clock);
-        let end = self.stop.inner();
-        let mut store = RowStore::new(clock, wall, log, Texts::of(plan)).in_stages_of(self.schedule);
-        let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
+        let mut store = RowStore::new(clock, wall, log, Texts::of(plan)).in_stages_of(schedule);
+        let mut stops = Stops::new(&plan.traffic.stops, schedule, identity, stop, clock);
         let mut scribe = LiveRecorder::new(&components.counters);
-        let mut rate_changes = RateChanges::of(self.schedule);
+        let mut rate_changes = RateChanges::of(schedule);
         let peers = coordinator.as_ref().zip(plan.ranks.as_ref());
         let grace = self.own.traffic.grace;
         let mut watchers: Vec<&mut dyn Watcher> = vec![&mut stops, &mut scribe, &mut rate_changes];
@@ -105,16 +87,16 @@ impl Measurement<'_> {
             fan: Fan::new(watchers, &mut store),
             shard: self.shard,
             peers: peers
-                .map(|peers| Peers::new(peers, (self.stop, &end), grace, &components.counters, &identity.requests)),
+                .map(|peers| Peers::new(peers, (interrupt, stop), grace, &components.counters, &identity.requests)),
         };
         let start = || {
             let unix_ns = |timestamp| wall.unix_ns(timestamp);
             coordinator
                 .as_ref()
-                .map_or(Timestamp::ZERO, |coordinator| coordinator.start(&|| self.stop.draining(), &unix_ns))
+                .map_or(Timestamp::ZERO, |coordinator| coordinator.start(&|| interrupt.draining(), &unix_ns))
         };
         let start = coordinator.is_some().then_some(&start as &(dyn Fn() -> Timestamp + Sync));
-        let mut output = self.main_run(start, &end).drive(&mut rows)?;
+        let mut output = self.drive(&mut rows, start)?;
         let received = rows.peers.map(Peers::into_received).unwrap_or_default();
         output.telemetry.shift(output.driven.origin.secs());
         let rate_changes = rate_changes.reached(output.driven.origin, &wall);
@@ -127,20 +109,5 @@ impl Measurement<'_> {
         };
         let (log, rows) = store.into_parts();
         Ok(RunOutput { output, rows, log, ranks, rate_changes, wall, row_command: None })
-    }
-
-    fn main_run<'s>(&'s self, start: Option<&'s (dyn Fn() -> Timestamp + Sync)>, stop: &'s StopSignal) -> MainRun<'s> {
-        MainRun {
-            plan: self.own,
-            prepared: self.prepared,
-            components: self.components,
-            requests: &self.identity.requests,
-            shard: self.shard,
-            start,
-            total: self.prepared.measured_requests(self.plan, &self.identity.requests),
-            scrapes: self.scrapes,
-            stop,
-            sink: self.sink,
-        }
     }
 }

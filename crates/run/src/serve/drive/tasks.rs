@@ -12,7 +12,7 @@ use crate::Error;
 use crate::serve::drive::announce;
 use crate::serve::drive::profiler::{self, ProfilerResult};
 use crate::serve::drive::supply::{self, Supplier};
-use crate::serve::drive::{DriveOutput, MainRun};
+use crate::serve::drive::{DriveOutput, RunContext};
 
 type Task<'s, T> = Option<ScopedJoinHandle<'s, T>>;
 
@@ -42,11 +42,12 @@ impl<'s> Tasks<'s> {
     /// Starts them; each ends soon after `over` is set.
     pub(crate) fn spawn(
         scope: &'s Scope<'s, '_>,
-        run: &'s MainRun<'_>,
+        run: &'s RunContext<'_>,
         supply: Option<&'s Supply>,
         over: &'s AtomicBool,
     ) -> Result<Self, Error> {
-        let MainRun { plan, prepared, components, requests, shard, .. } = *run;
+        let RunContext { own: plan, prepared, components, identity, shard, .. } = *run;
+        let requests = &identity.requests;
         let board = &components.counters.live;
         announce::on_board(plan, prepared, board);
         if let Some(probe) = &components.probe {

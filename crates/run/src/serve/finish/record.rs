@@ -5,11 +5,10 @@ use tacho_client::Rules;
 use tacho_core::{Clock, SystemClock, Timestamp};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
-    DiffusionStatistics, InputSize, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
+    DiffusionStatistics, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
     SpeculativeStatistics, Telemetry, WorkerUse,
 };
 use tacho_record::{Measured, RunRecord};
-use tacho_rowlog::RequestInfo;
 
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::drive::scrape::Scrape;
@@ -100,15 +99,6 @@ pub(crate) fn compute(
     let block = record.measured.server.block_size();
     record.sessions = sessions.map(|steps| steps.summary(&record.measured.samples, block));
     record
-}
-
-pub(crate) fn of_log(request: &RequestInfo, playback_buffer: f64) -> InputSize {
-    InputSize {
-        prompt_len: request.prompt_len,
-        num_input_sequences: request.input_sequences,
-        input_audio_duration: request.audio_seconds,
-        playback_buffer,
-    }
 }
 
 /// Wake-up lags kept per worker: enough for percentiles, and small compared with the rows of a log.

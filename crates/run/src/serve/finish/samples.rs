@@ -1,35 +1,31 @@
 //! Conversion of rows to samples, one at a time: a row is dropped before the next is read.
 
-use tacho_core::{LabelPool, Observation};
+use tacho_core::{LabelPool, Observation, RequestInfo};
 use tacho_loadgen::WorkerStats;
-use tacho_metrics::{Caveat, Gather, Sample, Samples, Task, TokenCounter};
+use tacho_metrics::{Caveat, Gather, Sample, Samples, Setup, TokenCounter};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::plan::ServePlan;
-use crate::serve::finish::record::of_log;
 use crate::serve::log::rows::Rows;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::Compact;
 
 /// Settings of the conversion.
 pub(crate) struct SampleSpec<'a> {
-    pub(crate) task: Task,
+    pub(crate) setup: &'a Setup,
     pub(crate) tokenizer: Option<&'a Tokenizer>,
     /// The requests, by the rows' indices.
     pub(crate) requests: &'a Compact,
     pub(crate) keep_texts: bool,
-    /// Seconds from the first audio of a response to the start of its playback.
-    pub(crate) playback_buffer: f64,
     /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
 }
 
 impl<'a> SampleSpec<'a> {
-    pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, requests: &'a Compact) -> Self {
-        let tokenizer = prepared.tokenizer.as_ref();
-        let (keep_texts, playback_buffer) = (plan.report.keep_texts, plan.report.metrics.playback_buffer);
-        SampleSpec { task, tokenizer, requests, keep_texts, playback_buffer, leaves_cut_off: false }
+    pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, setup: &'a Setup, requests: &'a Compact) -> Self {
+        let (tokenizer, keep_texts) = (prepared.tokenizer.as_ref(), plan.report.keep_texts);
+        SampleSpec { setup, tokenizer, requests, keep_texts, leaves_cut_off: false }
     }
 
     pub(crate) fn sample(&self, row: Observation) -> Sample {
@@ -37,19 +33,28 @@ impl<'a> SampleSpec<'a> {
     }
 
     fn labelled(&self, row: Observation, pool: &mut LabelPool) -> Sample {
-        let counter = |text: &[u8]| {
-            self.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
-        };
-        let count: Option<TokenCounter<'_>> = self.tokenizer.is_some().then_some(&counter);
-        let known = self.requests.get(row.index).unwrap_or_default();
-        let labels = pool.share(known.labels(&row.labels));
-        let input = of_log(&known, self.playback_buffer);
-        let mut sample = Sample::from_observation(row, input, self.task, count).labelled(labels);
+        let request = self.requests.get(row.index).unwrap_or_default();
+        let mut sample = sample(row, &request, self.setup, self.tokenizer, pool);
         if !self.keep_texts {
             sample.rare.forget_text();
         }
         sample
     }
+}
+
+/// The sample of a row.
+pub(crate) fn sample(
+    row: Observation,
+    request: &RequestInfo,
+    setup: &Setup,
+    tokenizer: Option<&Tokenizer>,
+    pool: &mut LabelPool,
+) -> Sample {
+    let counter =
+        |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
+    let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
+    let labels = pool.share(request.labels(&row.labels));
+    Sample::from_observation(row, request, setup, count).labelled(labels)
 }
 
 pub(crate) struct SampledRows {

@@ -14,7 +14,7 @@ use super::{RankClosing, own_part, take_share};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
-use crate::serve::drive::{MainRun, RowReceiver};
+use crate::serve::drive::{RowReceiver, RunContext};
 use crate::serve::log::open::OpenedLog;
 use crate::serve::log::texts::Texts;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
@@ -63,35 +63,35 @@ pub fn run_share(
     let (interrupt, stop) = (stop, &stop.inner());
     let directory = logged.log.as_ref().map(|log| std::path::absolute(&log.directory).unwrap_or(log.directory.clone()));
     let uplink = Uplink::new(worker, member, (interrupt, stop), clock, components.counters.clone(), directory);
-    let start = || uplink.start();
-    let main = MainRun {
-        plan: &own,
+    let context = RunContext {
+        plan,
+        own: &own,
         prepared: &prepared,
+        identity: &identity,
         components: &components,
-        requests: &identity.requests,
         shard: &shard,
-        start: Some(&start),
         total: 0,
         scrapes: false,
+        interrupt,
         stop,
         sink,
     };
     let (early, origin, texts) = (Vec::new(), Timestamp::ZERO, Texts::of(plan));
     let rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, texts, count: 0 };
-    let closing = uplink.with_heartbeat(|| send(&main, rows))?;
+    let closing = uplink.with_heartbeat(|| send(&context, rows))?;
     uplink.end(&closing)?;
     Ok(interrupt.draining())
 }
 
 /// Sends the requests and finishes the log. Returns the closing message.
-fn send(main: &MainRun<'_>, mut rows: RankRows<'_>) -> Result<RankClosing, Error> {
-    let driven = main.drive(&mut rows)?.driven;
+fn send(context: &RunContext<'_>, mut rows: RankRows<'_>) -> Result<RankClosing, Error> {
     let uplink = rows.uplink;
+    let driven = context.drive(&mut rows, Some(&|| uplink.start()))?.driven;
     let closing = RankClosing { clock: uplink.clock(), ..RankClosing::of(&driven.workers) };
     if let Some(log) = rows.log.take() {
         log.finish(&closing.to_json());
     }
-    let ended = driven.ended.is_some() || main.stop.draining();
+    let ended = driven.ended.is_some() || context.stop.draining();
     Ok(RankClosing { rows: Some(rows.count as u64), ended: Some(ended), ..closing })
 }
 

@@ -4,12 +4,11 @@
 use std::time::Instant;
 
 use tacho_core::Observation;
-use tacho_metrics::{Sample, Samples, Task};
+use tacho_metrics::{Sample, Samples, Setup};
 use tacho_record::Estimate;
 
 use super::Rule;
 use crate::plan::Precision;
-use crate::serve::finish::record::of_log;
 use crate::serve::request_table::RequestTable;
 
 /// Least seconds between two checks.
@@ -23,17 +22,16 @@ const AGREEING_CHECKS: usize = 2;
 pub(super) struct Precise<'a> {
     wanted: &'a Precision,
     requests: &'a RequestTable,
-    task: Task,
-    playback_buffer: f64,
+    setup: &'a Setup,
     samples: Samples,
     next_check: f64,
     agreed: usize,
 }
 
 impl<'a> Precise<'a> {
-    pub(super) fn new(wanted: &'a Precision, requests: &'a RequestTable, task: Task, playback_buffer: f64) -> Self {
+    pub(super) fn new(wanted: &'a Precision, requests: &'a RequestTable, setup: &'a Setup) -> Self {
         let samples = Samples::default();
-        Precise { wanted, requests, task, playback_buffer, samples, next_check: MIN_INTERVAL, agreed: 0 }
+        Precise { wanted, requests, setup, samples, next_check: MIN_INTERVAL, agreed: 0 }
     }
 
     fn is_precise(&mut self, seconds: f64) -> bool {
@@ -46,10 +44,10 @@ impl Rule for Precise<'_> {
     fn rows(&mut self, rows: &[Observation]) {
         let requests = self.requests.lock();
         let sample = |row: &Observation| {
-            let known = of_log(&requests.get(row.index)?, self.playback_buffer);
+            let request = requests.get(row.index)?;
             // No metric with an interval needs the text.
             let row = Observation { text: Vec::new(), ..row.clone() };
-            Some(Sample::from_observation(row, known, self.task, None))
+            Some(Sample::from_observation(row, &request, self.setup, None))
         };
         self.samples.extend(rows.iter().filter_map(sample));
     }
@@ -77,9 +75,9 @@ mod tests {
     /// The second at which the mean TTFT is known to 5%, for TTFTs of 10 ms plus or minus `spread_ms`.
     fn found(spread_ms: u64) -> Option<f64> {
         let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
-        let asks = RequestTable::default();
+        let (asks, setup) = (RequestTable::default(), Setup::example());
         asks.lock().extend(vec![RequestInfo::default(); 100_000]);
-        let mut rule = Precise::new(&wanted, &asks, Task::Generation, 0.0);
+        let mut rule = Precise::new(&wanted, &asks, &setup);
         let mut noise = 12345_u64;
         for second in 0..60_u64 {
             let row = |at: u64| {
