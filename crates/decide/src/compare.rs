@@ -4,13 +4,17 @@
 //! cancels.
 
 mod paired;
+mod sequence;
 mod side;
 
-use tacho_metrics::statistics::Statistic;
+use std::slice::from_ref;
+
+use tacho_metrics::statistics::{Statistic, mean};
 use tacho_record::metric::{Better, Known, TIMES};
 use tacho_record::{Error, ResultKind, StoredRun};
 
 use self::paired::Paired;
+use self::sequence::Sequence;
 use self::side::{Runs, Side};
 
 /// The confidence level of an interval, as a fraction.
@@ -89,6 +93,8 @@ pub enum Basis {
     Runs(usize),
     /// This many runs of the same workloads, on the smaller side.
     Paired(usize),
+    /// This many pairs of runs with the same requests, judged after every pair.
+    Sequence(usize),
     /// This many iterations of offline runs, on the smaller side.
     Iterations(usize),
     /// An assumed run-to-run variation, as a fraction.
@@ -106,6 +112,7 @@ impl Basis {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
             Basis::Paired(count) => format!("{count} runs of the same requests"),
+            Basis::Sequence(count) => format!("{count} pairs"),
             Basis::Iterations(count) => format!("{count} iterations"),
             Basis::Assumed(noise) => format!("{:.3}% noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
@@ -135,6 +142,8 @@ pub struct Effect {
     pub basis: Basis,
     sides: Option<(Side, Side)>,
     noise: Option<f64>,
+    /// Pairs that are judged one after another; instead of the sides.
+    pairs: Option<Sequence>,
 }
 
 impl Effect {
@@ -172,11 +181,14 @@ impl Effect {
 
     /// Returns whether several runs per side of the same workloads show the run-to-run variation.
     pub fn is_of_the_same(&self) -> bool {
-        matches!(self.basis, Basis::Paired(_))
+        matches!(self.basis, Basis::Paired(_) | Basis::Sequence(_))
     }
 
     /// The interval of the change.
     fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        if let Some(pairs) = &self.pairs {
+            return pairs.bounds(confidence, data).map(|(low, high)| (low.exp_m1(), high.exp_m1()));
+        }
         let (low, high) = self.gaps(confidence, data)?;
         let bound = |shift: f64| (1.0 + self.change) * shift.exp() - 1.0;
         Some((bound(-low), bound(high)))
@@ -227,6 +239,7 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         basis: Basis::Empty,
         sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
         noise: terms.noise,
+        pairs: None,
     };
     if let Some((before, after)) = &effect.sides {
         let paired = Paired::of(before, after);
@@ -238,6 +251,44 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         effect.interval = effect.bounds(terms.confidence, 1.0);
         let same = paired.is_some_and(|paired| paired.has_variance());
         effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
+    }
+    Ok(effect)
+}
+
+/// Compares pairs of runs, one of each side with the same requests, in the order of measurement; valid after every pair.
+/// Pairs with a run without a successful request are left out.
+pub fn compare_pairs(
+    key: &str,
+    base: &[StoredRun],
+    new: &[StoredRun],
+    confidence: Confidence,
+) -> Result<Effect, Error> {
+    let (known, better) = Known::judged(key)?;
+    let logs = |runs: &[StoredRun]| {
+        let log = |run: &StoredRun| Ok(Side::of(key, known, from_ref(run))?.map(|side| side.logs[0]));
+        runs.iter().map(log).collect::<Result<Vec<Option<f64>>, Error>>()
+    };
+    let both = logs(base)?.into_iter().zip(logs(new)?).filter_map(|(before, after)| before.zip(after));
+    let (before, after): (Vec<f64>, Vec<f64>) = both.unzip();
+    let ratios: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let (base_value, new_value) = (mean(&before).exp(), mean(&after).exp());
+    let count = ratios.len();
+    let mut effect = Effect {
+        key: key.to_owned(),
+        better,
+        base: base_value,
+        new: new_value,
+        change: mean(&ratios).exp_m1(),
+        offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
+        interval: None,
+        basis: if ratios.iter().all(|ratio| ratio.is_finite()) { Basis::Sequence(count) } else { Basis::Empty },
+        sides: None,
+        noise: None,
+        pairs: None,
+    };
+    if effect.basis != Basis::Empty && count > 0 {
+        effect.pairs = Some(Sequence::new(ratios));
+        effect.interval = effect.bounds(confidence, 1.0);
     }
     Ok(effect)
 }

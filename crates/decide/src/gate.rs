@@ -8,7 +8,7 @@ pub use self::failures::{FailureRule, Failures};
 use tacho_record::metric::{Known, Unit};
 use tacho_record::{Error, StoredRun};
 
-use crate::compare::{Basis, Confidence, Effect, Terms, compare};
+use crate::compare::{Basis, Confidence, Effect, Terms, compare, compare_pairs};
 
 /// By how much a metric may get worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,6 +120,8 @@ pub enum Remedy {
     Requests(u64),
     /// This many more runs per side, if the estimate stays the same.
     Runs(u64),
+    /// This many more pairs of runs, if the estimate stays the same.
+    Pairs(u64),
     /// Nothing: the change is so close to the limit that no reasonable amount of data decides.
     TooClose,
     /// An estimate of the variation: single requests, repeated runs, or an assumption.
@@ -155,9 +157,29 @@ pub fn judge(
     new: &[StoredRun],
     terms: Terms,
 ) -> Result<(Failures, Vec<Decision>), Error> {
-    let effects: Vec<Effect> =
-        rules.iter().map(|rule| compare(&rule.key, base, new, terms)).collect::<Result<_, _>>()?;
-    let mut failures = failures.judge(base, new);
+    let effects = rules.iter().map(|rule| compare(&rule.key, base, new, terms)).collect::<Result<_, _>>()?;
+    Ok(decide(rules, failures.judge(base, new), effects, terms.confidence))
+}
+
+/// Judges pairs of runs of the same requests, in the order of measurement, by all rules. The family-wise false-positive
+/// rate holds for all looks together, however many follow: a test may stop at any.
+pub fn judge_pairs(
+    rules: &[Rule],
+    failures: &FailureRule,
+    base: &[StoredRun],
+    new: &[StoredRun],
+    confidence: Confidence,
+) -> Result<(Failures, Vec<Decision>), Error> {
+    let effects = rules.iter().map(|rule| compare_pairs(&rule.key, base, new, confidence)).collect::<Result<_, _>>()?;
+    Ok(decide(rules, failures.judge(base, new).at_look(base.len()), effects, confidence))
+}
+
+fn decide(
+    rules: &[Rule],
+    mut failures: Failures,
+    effects: Vec<Effect>,
+    level: Confidence,
+) -> (Failures, Vec<Decision>) {
     let beyond = |at: usize, confidence: Confidence| {
         let least = effects[at].harm_bounds(confidence, 1.0);
         least.is_some_and(|(least, _)| least > rules[at].share(effects[at].base))
@@ -167,7 +189,7 @@ pub fn judge(
     let mut open: Vec<usize> = (0..rules.len()).filter(|&at| effects[at].offered.is_none()).collect();
     let mut more_fail = failures.is_testable();
     loop {
-        let confidence = terms.confidence.each_of(open.len() + usize::from(more_fail));
+        let confidence = level.each_of(open.len() + usize::from(more_fail));
         let found = open.len();
         open.retain(|&at| !beyond(at, confidence));
         let failing = more_fail && failures.chance < (1.0 - confidence.share()) / 2.0;
@@ -179,19 +201,18 @@ pub fn judge(
             break;
         }
     }
-    let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, terms.confidence)).collect();
-    let stricter = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
+    let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, level)).collect();
+    let stricter = level.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
         let judgement = match effect.offered {
             Some(_) => Judgement::Scheduled,
-            None if open.contains(&at) => inconclusive_or_within(rule, &effect, terms.confidence),
+            None if open.contains(&at) => inconclusive_or_within(rule, &effect, level),
             None => Judgement::Beyond,
         };
-        let remedy =
-            (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (terms.confidence, stricter)));
+        let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (level, stricter)));
         Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
     });
-    Ok((failures, decisions.collect()))
+    (failures, decisions.collect())
 }
 
 fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
@@ -221,6 +242,7 @@ fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Conf
             return match effect.basis {
                 Basis::Requests(count) | Basis::Iterations(count) => Remedy::Requests(more(count)),
                 Basis::Runs(count) | Basis::Paired(count) => Remedy::Runs(more(count)),
+                Basis::Sequence(count) => Remedy::Pairs(more(count)),
                 _ => Remedy::Runs(more(1)),
             };
         }

@@ -52,6 +52,13 @@ impl FailureRule {
 }
 
 impl Failures {
+    /// The p-value corrected for being looked at for the `look`-th time: look k gets the share 1/(k(k+1)) of the error
+    /// rate, and the shares of all looks add up to 1.
+    pub(super) fn at_look(mut self, look: usize) -> Self {
+        self.chance = (self.chance * (look * (look + 1)) as f64).min(1.0);
+        self
+    }
+
     /// Returns whether the failure rates can be tested against each other.
     pub(super) fn is_testable(&self) -> bool {
         let failed = |side: Option<(u64, u64)>| side.map_or(0, |(failed, _)| failed);

@@ -278,3 +278,5 @@ fn a_gate_is_neither_nervous_nor_blind() {
     let (equal, slower) = (one(60, 3000, 1.0), one(30, 4000, 1.05));
     assert!(equal <= 0.08 && slower >= 0.85, "{equal} {slower}");
 }
+
+mod pairs;

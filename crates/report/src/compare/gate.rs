@@ -141,6 +141,7 @@ fn advice(remedy: Remedy, same: bool) -> String {
         Remedy::Requests(more) => format!("about {more} more requests a side would decide"),
         Remedy::Runs(1) => "about 1 more run a side would decide".into(),
         Remedy::Runs(more) => format!("about {more} more runs a side would decide"),
+        Remedy::Pairs(more) => format!("about {more} more pair{} would decide", if more == 1 { "" } else { "s" }),
         Remedy::TooClose => "too close to the limit to be decided by measuring more".into(),
         Remedy::Spread => {
             return "one value a side has no spread: save runs with --save-detailed, pass three or more runs a side, or set \
