@@ -89,8 +89,17 @@ impl Values {
 
     /// The words that give the values of a configuration file and of environment variables, flag by flag.
     pub fn implied_words(&self) -> Vec<Vec<String>> {
-        let rows = self.table.flags.iter().zip(&self.values).zip(&self.implied);
-        rows.filter(|(_, implied)| **implied).map(|((flag, value), _)| words_for(flag, value)).collect()
+        self.words_of(&self.implied).collect()
+    }
+
+    /// The words that give all given values.
+    pub fn given_words(&self) -> Vec<String> {
+        self.words_of(&self.given).flatten().collect()
+    }
+
+    fn words_of(&self, which: &[bool]) -> impl Iterator<Item = Vec<String>> {
+        let rows = self.table.flags.iter().zip(&self.values).zip(which);
+        rows.filter(|(_, is)| **is).map(|((flag, value), _)| words_for(flag, value))
     }
 
     /// The words that give the value of a flag; none if it is not given.
@@ -144,6 +153,11 @@ impl Values {
     /// The first given flag with one of these properties.
     pub fn first_tagged(&self, tags: u32) -> Option<&'static str> {
         self.given().find(|flag| flag.has(tags)).map(|flag| flag.names[0])
+    }
+
+    /// The first given flag that the command recognizes only to reject it.
+    pub fn first_refused(&self) -> Option<&'static Flag> {
+        self.given().find(|flag| flag.has(self.table.refused))
     }
 
     pub fn given_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {

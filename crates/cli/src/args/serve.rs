@@ -50,7 +50,7 @@ use super::ArgError;
 use super::error::Refusal;
 use super::shared::live::LiveArgs;
 use super::shared::ranks::RankArgs;
-use super::shared::tags::NEEDS_SERVER;
+use super::shared::tags::{NEEDS_SERVER, ONE_RUN, SCREEN};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
@@ -120,6 +120,25 @@ impl ServeArgs {
         args.fill_moderate_load();
         args.unabbreviate();
         Ok(args)
+    }
+
+    /// The values of `tacho serve` among those of a command that makes several runs and whose table has [`FLAGS`](table::FLAGS). The
+    /// screen is that command's own.
+    #[expect(dead_code, reason = "for commands that make several runs")]
+    pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
+        if let Some(flag) = values.first_refused() {
+            let (name, command) = (flag.long(), values.command());
+            return Err(Refusal::other(match flag.has(ONE_RUN) {
+                true => format!("{name} is for a single run of tacho serve, and {command} makes several: remove it"),
+                false => format!("{name}: {command} sets it in each run: remove it"),
+            })
+            .into());
+        }
+        let mut own = Values::defaults(&TABLE);
+        own.take_over(values);
+        let screen: Vec<&str> = own.given().filter(|flag| flag.has(SCREEN)).map(|flag| flag.names[0]).collect();
+        screen.into_iter().for_each(|name| own.forget(name));
+        Ok(own)
     }
 
     pub(crate) fn read(mut values: Values) -> Result<Self, ArgError> {

@@ -13,7 +13,7 @@ pub(crate) mod tags {
     pub(crate) const SETS_LOAD: u32 = 1 << 1;
     /// Delays or cancels requests, or changes their rate: a plan simulates all arrivals.
     pub(crate) const SHAPES_LOAD: u32 = 1 << 2;
-    /// Names one file, one screen, or one run, and does not apply to a sweep.
+    /// Names one file or one run, and does not apply to commands that make several.
     pub(crate) const ONE_RUN: u32 = 1 << 3;
     /// A class of traffic or a stage can set it.
     pub(crate) const PER_STAGE: u32 = 1 << 4;
@@ -29,4 +29,10 @@ pub(crate) mod tags {
     pub(crate) const UNUSED_BY_WORKLOAD: u32 = 1 << 9;
     /// Sets the window of full concurrency.
     pub(crate) const WINDOW: u32 = 1 << 10;
+    /// Shows the progress of a command, whatever runs it makes.
+    pub(crate) const SCREEN: u32 = 1 << 11;
+    /// Sets the load of a run: its rate, its concurrency, or all send times.
+    pub(crate) const SETS_LEVEL: u32 = 1 << 12;
+    /// Sets the length of a run.
+    pub(crate) const SETS_LENGTH: u32 = 1 << 13;
 }

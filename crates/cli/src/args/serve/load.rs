@@ -7,7 +7,9 @@ use tacho_loadgen::RampUpStrategy;
 
 use super::groups::{LOAD, MODEL, WARMUP};
 use super::{OwnArgs, ServeArgs, sessions};
-use crate::args::shared::tags::{NEEDS_SERVER, SAVED_DEFAULT, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD};
+use crate::args::shared::tags::{
+    NEEDS_SERVER, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD,
+};
 
 flags! {
     LoadArgs {
@@ -16,17 +18,17 @@ flags! {
                 "Seed of prompts, arrival times and adapter choice. The same seed makes the same requests at the same times as \
                  vLLM's command.").between(0.0, 4_294_967_295.0).tagged(SAVED_DEFAULT);
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
-                "Number of requests to send. Warm-up and probe requests are not counted.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
+                "Number of requests to send. Warm-up and probe requests are not counted.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LENGTH);
         ]
         CONCURRENCY [
             max_concurrency: Option<usize> = vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
                 "Maximum requests in flight. Requests above the limit wait in order; the wait is reported separately, not as part of \
-                 their latency.").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
+                 their latency.").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT | SETS_LEVEL);
         ]
         RATE [
             request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
                 "Mean arrival rate in requests per second (open loop). Arrival times are fixed before the run and do not wait for \
-                 responses; inf sends everything at once.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
+                 responses; inf sends everything at once.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL);
             burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
                 "Shape of the gamma distribution of interarrival times. 1 is a Poisson process, below 1 is burstier, above 1 more \
                  even, inf a constant interval.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
@@ -44,14 +46,14 @@ flags! {
             /// `None` means the dataset's default.
             self_timed: Option<bool> = vllm(&["--self-timed", "--no-self-timed"], TriState, "", Unset, &LOAD,
                 "Send requests at the dataset's timestamps. Default for timed_trace, mooncake and servegen; also for burstgpt, and for custom and \
-                 openai rows that have a timestamp.");
+                 openai rows that have a timestamp.").tagged(SETS_LEVEL);
         ]
         RAMP [
             ramp_up_strategy: Option<RampUpStrategy> = vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
-                "Increase the request rate over the run. Needs --ramp-up-start-rps and --ramp-up-end-rps, not --request-rate.").tagged(SETS_LOAD | SHAPES_LOAD | UNUSED_BY_WORKLOAD) => ramp_up_strategy;
+                "Increase the request rate over the run. Needs --ramp-up-start-rps and --ramp-up-end-rps, not --request-rate.").tagged(SETS_LOAD | SHAPES_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL) => ramp_up_strategy;
             ramp_up_start_rps: Option<i64> = vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the start of a ramp, 1 or more.")
-                .between(0.0, u32::MAX as f64);
-            ramp_up_end_rps: Option<i64> = vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the end of a ramp.").between(0.0, u32::MAX as f64);
+                .between(0.0, u32::MAX as f64).tagged(SETS_LEVEL);
+            ramp_up_end_rps: Option<i64> = vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the end of a ramp.").between(0.0, u32::MAX as f64).tagged(SETS_LEVEL);
             ready_check_timeout_sec: i64 = vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &WARMUP,
                 "Seconds to wait until the server answers a test request. 0 sends none.").between(-MOST_SECONDS, MOST_SECONDS);
         ]

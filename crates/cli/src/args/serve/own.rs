@@ -9,7 +9,7 @@ use tacho_loadgen::MAX_WORKERS;
 use super::groups::{
     CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
 };
-use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LOAD, WHOLE_RUN};
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
 
 flags! {
     OwnArgs {
@@ -35,7 +35,7 @@ flags! {
                 "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.").tagged(PER_STAGE).needs(&["--lora-modules"]);
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,
                 "Send the requests of a --save-workload file, byte for byte and at the saved times. A flag that would change them is \
-                 refused; dataset and rate flags have no effect.").tagged(SETS_LOAD | WHOLE_RUN).excludes(&["--save-workload"]);
+                 refused; dataset and rate flags have no effect.").tagged(SETS_LOAD | WHOLE_RUN | SETS_LEVEL).excludes(&["--save-workload"]);
         ]
         SERVER_CACHE [
             cache_salt: Option<String> = own(&["--cache-salt"], Str, "TEXT", Unset, &CACHE,

@@ -8,7 +8,7 @@ use tacho_workload::sessions::{Scaling, ThinkTime};
 
 use super::{ServeArgs, multi_turn};
 use crate::args::error::Refusal;
-use crate::args::shared::tags::{SAVED, SAVED_DEFAULT, SETS_LOAD};
+use crate::args::shared::tags::{SAVED, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD};
 
 pub(super) static SESSIONS: Group = group(
     "session options",
@@ -38,9 +38,9 @@ flags! {
             options: Vec<String> = own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
                 "Option of the trace reader, as --option of tacho convert trace. Can be repeated.");
             rate: Option<f64> = own(&["--session-rate"], Float, "RATE", Unset, &USERS,
-                "Sessions started per second (default: at the file's times). inf starts all at once.").positive();
+                "Sessions started per second (default: at the file's times). inf starts all at once.").positive().tagged(SETS_LEVEL);
             concurrency: Option<usize> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
-                "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1);
+                "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1).tagged(SETS_LEVEL);
             on_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
                 "What a failed request does to its session. Requests that are then not sent are counted.").tagged(SAVED_DEFAULT) => on_failure;
             output_len: u64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
@@ -51,7 +51,7 @@ flags! {
             sample_sessions: Option<usize> = own(&["--sample-sessions"], Int, "N", Unset, &PART, "A random sample of N sessions, drawn by --seed.").at_least(1);
             first_sessions: Option<usize> = own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first N sessions.").at_least(1);
             num_sessions: Option<usize> = own(&["--num-sessions"], Int, "N", Unset, &PART,
-                "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1);
+                "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1).tagged(SETS_LENGTH);
             max_turns: Option<usize> = own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1);
             in_progress: Option<String> = own(&["--sessions-in-progress"], Choice(&["cold", "warm"]), "CACHE", Unset, &PART,
                 "Begin with sessions in progress, as in steady state: the first --sessions-concurrency or --num-users sessions \
@@ -69,10 +69,10 @@ flags! {
                 "Duration of a tool call that has no result in the file, in the forms of --think-time.").tagged(SAVED);
             users: Option<usize> = own(&["--num-users"], Int, "N", Unset, &USERS,
                 "Concurrent users, with --user-centric-rate. Each sends its turns at a constant interval; when its session ends, the \
-                 next one takes its place.").at_least(1).needs(&["--user-centric-rate"]);
+                 next one takes its place.").at_least(1).needs(&["--user-centric-rate"]).tagged(SETS_LEVEL);
             user_rate: Option<f64> = own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
                 "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
-                 follows.").between(f64::MIN_POSITIVE, f64::MAX).needs(&["--num-users"]).excludes(&["--session-rate", "--think-time", "--session-ramp-up"]);
+                 follows.").between(f64::MIN_POSITIVE, f64::MAX).needs(&["--num-users"]).excludes(&["--session-rate", "--think-time", "--session-ramp-up"]).tagged(SETS_LEVEL);
             ramp_up: Duration = own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
                 "Seconds over which --sessions-concurrency or --session-rate is reached.").tagged(SAVED_DEFAULT);
             warmup: usize = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,

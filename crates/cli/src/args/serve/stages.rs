@@ -14,7 +14,7 @@ use super::groups::LOAD;
 use super::stops::StopArgs;
 use super::{ClassArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::shared::tags::{SETS_LOAD, SHAPES_LOAD};
+use crate::args::shared::tags::{SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
 
 pub(crate) const FLAG: &str = "--stages";
 /// Maximum number of requests of a run.
@@ -27,7 +27,7 @@ flags! {
                 "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
                  200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
                  concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=, \
-                 and flags of its dataset, such as dataset-name=.").tagged(SETS_LOAD | SHAPES_LOAD).excludes(&[
+                 and flags of its dataset, such as dataset-name=.").tagged(SETS_LOAD | SHAPES_LOAD | SETS_LEVEL).excludes(&[
                     "--strict-parity", "--num-prompts", "--request-rate", "--ramp-up-strategy", "--ramp-up-start-rps",
                     "--ramp-up-end-rps", "--duration", "--until", "--workload", "--sessions", "--multi-turn",
                     "--sweep-max-concurrency", "--sweep-request-rate", "--steady-state-threshold", "--steady-state-min-window",

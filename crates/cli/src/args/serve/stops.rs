@@ -10,7 +10,7 @@ use tacho_run::{FailureLimit, Precision};
 use super::groups::ENDING;
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::shared::tags::{SAVED, SETS_LOAD};
+use crate::args::shared::tags::{SAVED, SETS_LENGTH, SETS_LOAD};
 
 /// Maximum number of requests prepared for a run with a duration.
 const MOST_PROMPTS: f64 = 1e7;
@@ -19,10 +19,10 @@ flags! {
     StopArgs? {
         FLAGS [
             duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
-                "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive().tagged(SETS_LOAD | SAVED);
+                "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive().tagged(SETS_LOAD | SAVED | SETS_LENGTH);
             until: Option<Precision> = own(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
                 "Stop when the metric is known this precisely: 'p99_ttft_ms:5%' is a 95% confidence interval of +/-5%. Needs \
-                 --duration as the limit; may exceed --num-prompts.").needs(&["--duration"]) => precision;
+                 --duration as the limit; may exceed --num-prompts.").needs(&["--duration"]).tagged(SETS_LENGTH) => precision;
             grace: Given<Duration> = own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
                 "Seconds for requests in flight to finish after --duration or a stop rule. Later ones are not counted.");
             stop_on_failures: Option<FailureLimit> = own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,

@@ -35,9 +35,15 @@ pub(crate) static TABLE: Table = Table {
         &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
         &ranks::GROUP,
     ],
-    flags: rows!(&[HELP], VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, replicas::FLAGS, ranks::FLAGS),
+    flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
+
+/// All flags but the help; commands that make several runs have them too, see [`ServeArgs::values_in`](super::ServeArgs::values_in).
+#[rustfmt::skip]
+pub(crate) const FLAGS: &[Flag] = rows!(
+    VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, replicas::FLAGS, ranks::FLAGS,
+);
 
 /// `tacho predict`: the same flags for a simulated run.
 pub(crate) static PREDICT: Table = Table {

@@ -5,7 +5,7 @@ use tacho_core::json::Value;
 use tacho_core::json::python_float;
 
 use crate::args::error::Refusal;
-use crate::args::shared::tags::ONE_RUN;
+use crate::args::shared::tags;
 
 pub(crate) static LIVE: Group =
     group("live view options", "live options", "Terminal or browser view of a running benchmark.");
@@ -16,7 +16,7 @@ pub(crate) const SCREEN: Flag = switch(
     "Show a full-screen live view: progress, rates, percentiles, failures, server metrics. Keys: 1-4 or tab pages, m metric, w \
      window, space freezes, ? help, q ends the run gracefully. Without a terminal it prints plain lines.",
 )
-.tagged(ONE_RUN);
+.tagged(tags::SCREEN);
 pub(crate) const HTTP: Flag = own(
     &["--live-http"],
     Kind::OptionalStr,
@@ -27,7 +27,7 @@ pub(crate) const HTTP: Flag = own(
      /metrics is OpenMetrics. From another machine: ssh -L PORT:127.0.0.1:PORT.",
 )
 .between(0.0, 65535.0)
-.tagged(ONE_RUN);
+.tagged(tags::SCREEN);
 
 flags! {
     #[derive(Default)]

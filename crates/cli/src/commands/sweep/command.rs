@@ -10,7 +10,7 @@ use tacho_core::secret::redact_words;
 use crate::args::error::ArgError;
 use crate::args::help::suggest;
 use crate::args::serve::{ServeArgs, TABLE};
-use crate::args::shared::tags::ONE_RUN;
+use crate::args::shared::tags::{ONE_RUN, SCREEN};
 use crate::args::sim::{self, SimArgs};
 use crate::commands::{COMMANDS, values_for};
 
@@ -21,7 +21,7 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
 
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let values = own_values("--bench-cmd", command, &TABLE, "tacho serve can be swept")?;
-    if let Some(flag) = values.first_tagged(ONE_RUN) {
+    if let Some(flag) = values.first_tagged(ONE_RUN | SCREEN) {
         bail!(
             "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
         );
