@@ -3,6 +3,7 @@
 pub mod structured;
 
 use tacho_core::Request;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::{MetricKind, Sample, Statistics, Summary};
 use tacho_record::RunRecord;
@@ -70,8 +71,7 @@ impl Pass<'_> {
     }
 
     pub fn to_json(&self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("pass", self.name);
+        let mut dict = dict! { "pass": self.name };
         let summary = &self.record.summary;
         dict.set("elapsed_time", self.record.measured.duration);
         dict.set("completed", summary.completed);
@@ -105,10 +105,7 @@ pub fn two_passes(first: &Pass<'_>, second: &Pass<'_>) -> (Vec<String>, Dict) {
     lines.push(title("", '-'));
     lines.push(value_line("Speed-up (first / second):", format!("{ratio:.2}")));
     lines.push(title("", '='));
-    let mut file = Dict::new();
-    file.set("passes", vec![first.to_json(), second.to_json()]);
-    file.set("speed_up", Value::Float(ratio));
-    (lines, file)
+    (lines, dict! { "passes": vec![first.to_json(), second.to_json()], "speed_up": Value::Float(ratio) })
 }
 
 /// A pass over documents, after one that filled the cache in `warmup` seconds; `fresh` marks the first request of
@@ -122,10 +119,7 @@ pub fn documents(pass: &Pass<'_>, warmup: f64, fresh: &[bool]) -> (Vec<String>, 
         lines.push(value_line(name, known(&times, times.mean_ms)));
     }
     lines.push(title("", '='));
-    let mut file = Dict::new();
-    file.set("warm_up_time", warmup);
-    file.set("passes", vec![pass.to_json()]);
-    (lines, file)
+    (lines, dict! { "warm_up_time": warmup, "passes": vec![pass.to_json()] })
 }
 
 /// Upstream's line about a batch with this number of requests and tokens, and its file.

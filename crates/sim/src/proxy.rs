@@ -14,6 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use serde_json::json;
+use tacho_core::dict;
 use tacho_core::json::{self, Dict, Value};
 use tokio::net::TcpStream;
 
@@ -111,10 +112,7 @@ async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Resp
 
 fn for_prefill(asked: &Dict) -> Dict {
     let mut first = asked.clone();
-    let mut params = Dict::new();
-    params.set("do_remote_decode", true);
-    params.set("do_remote_prefill", false);
-    first.set("kv_transfer_params", Value::Dict(params));
+    first.set("kv_transfer_params", Value::Dict(dict! { "do_remote_decode": true, "do_remote_prefill": false }));
     first.set("stream", false);
     first.set("max_tokens", 1i64);
     if first.get("max_completion_tokens").is_some() {

@@ -2,18 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::{FromFlag, Given};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
 use super::offline::rows::LIVE;
 use super::shared::live::{self, LiveArgs};
-
-use Kind::{Float, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
-use Preset::{Off, Unset};
 
 static LOAD: Group = group("load options", "load options", "Workload and SLOs.");
 static TUNING: Group = group(

@@ -2,18 +2,14 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
+use tacho_args::declare::*;
 use tacho_args::flags;
-use tacho_args::grammar::Values;
 use tacho_client::Headers;
 
 use crate::args::error::{ArgError, Refusal};
 use crate::args::offline::rows::LIVE;
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
-
-use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
-use Preset::{Off, Unset};
 
 /// Maximum of a 32-bit integer.
 const U32_MAX: f64 = u32::MAX as f64;

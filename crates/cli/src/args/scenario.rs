@@ -7,17 +7,11 @@ pub(crate) mod structured;
 
 pub(crate) use super::offline::rows::{LIVE, OWN};
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
-
 use super::error::{ArgError, Refusal};
 use super::offline::{EngineArgs, WorkerArgs};
 use super::serve::{self, ServeArgs};
 use super::shared::sign_in;
-
-use Kind::{AnyNumber, Choice, Int, Str, Switch};
-use Preset::{Off, Unset};
+use tacho_args::declare::*;
 
 pub(crate) static SCENARIO: Group = group("benchmark options", "options", "Prompts, requests and repetitions.");
 pub(crate) static SERVER: Group =

@@ -2,18 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::FromFlag;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_run::suite::Remote;
 
 use super::error::{ArgError, Refusal};
 use super::offline::rows::LIVE;
 use super::shared::live::{self, LiveArgs};
-
-use Kind::{Int, Rest, Str, Switch};
-use Preset::{Off, Unset};
 
 static TESTS: Group = group(
     "test options",

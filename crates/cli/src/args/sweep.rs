@@ -7,8 +7,7 @@ mod table;
 pub(crate) use table::{PlaceArgs, SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP, StartupSweepArgs};
 use table::{SlaFlags, SweepFlags, WorkloadFlags};
 
-use tacho_args::Values;
-use tacho_args::flag::Table;
+use tacho_args::declare::*;
 use tacho_run::sweep::LoadVariable;
 
 use super::compare::missing;

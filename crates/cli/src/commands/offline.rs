@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
@@ -358,8 +359,5 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
 
 /// The log's summary, written after the last measurement: report and result file.
 fn closing(record: &OfflineRecord) -> Dict {
-    let mut closing = Dict::new();
-    closing.set("text", report::text(record));
-    closing.set("result", report::json(record));
-    closing
+    dict! { "text": report::text(record), "result": report::json(record) }
 }

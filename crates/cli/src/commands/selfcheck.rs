@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use tacho_client::{allowed_processors, connection_limit, pin_thread};
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work};
 use tacho_decide::search::{Levels, Measurement, Model, Search, Step};
@@ -322,9 +323,7 @@ fn json(rises: &[Rise], cores: &Cores) -> Value {
     all.set("server_cores", cores.server.len());
     all.set("shared_cores", cores.are_shared());
     let point = |point: &&CheckPoint| {
-        let mut dict = Dict::new();
-        dict.set("streams", point.load.streams);
-        dict.set("tokens_per_second", point.load.tokens_per_second);
+        let mut dict = dict! { "streams": point.load.streams, "tokens_per_second": point.load.tokens_per_second };
         for (name, error) in [
             ("arrival_error", CheckPoint::error_ms as fn(&CheckPoint, f64) -> f64),
             ("gap_error", CheckPoint::gap_error_ms),

@@ -1,6 +1,7 @@
 //! `/v1/chat/completions`: the body, and the messages that other bodies use too.
 
 use tacho_core::Request;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
@@ -50,17 +51,11 @@ pub(super) fn messages(prompt: Value, media: Option<&Value>, place: MediaPlace) 
     };
     let at = if place == MediaPlace::BeforeText { 0 } else { parts.len() };
     parts.splice(at..at, media.iter().cloned());
-    let mut message = Dict::new();
-    message.set("role", "user");
-    message.set("content", parts);
-    Ok(Value::List(vec![message.into()]))
+    Ok(Value::List(vec![dict! { "role": "user", "content": parts }.into()]))
 }
 
 fn text_part(text: Value) -> Value {
-    let mut part = Dict::new();
-    part.set("type", "text");
-    part.set("text", text);
-    part.into()
+    dict! { "type": "text", "text": text }.into()
 }
 
 fn is_list_of(value: &Value, test: fn(&Value) -> bool) -> bool {

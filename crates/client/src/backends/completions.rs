@@ -1,6 +1,7 @@
 //! `/v1/completions`: the body.
 
 use tacho_core::Request;
+use tacho_core::dict;
 use tacho_core::json::Dict;
 
 use super::PayloadSpec;
@@ -16,9 +17,7 @@ pub(super) fn legacy_body(payload: &PayloadSpec, request: &Request) -> Result<Di
 }
 
 fn fields(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) -> Dict {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("prompt", request.content.to_json());
+    let mut body = dict! { "model": payload.model_for(request), "prompt": request.content.to_json() };
     if let Some(temperature) = temperature {
         body.set("temperature", temperature);
     }
@@ -43,7 +42,5 @@ pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict,
 
 /// `{"include_usage": true}`.
 pub(super) fn include_usage() -> Dict {
-    let mut options = Dict::new();
-    options.set("include_usage", true);
-    options
+    dict! { "include_usage": true }
 }

@@ -1,6 +1,7 @@
 //! `/embeddings` of an Infinity server: the body.
 
 use tacho_core::Request;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
@@ -17,8 +18,7 @@ pub(super) fn clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict
 }
 
 fn body_of(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
+    let mut body = dict! { "model": payload.model_for(request) };
     if prompt.truthy() {
         body.set("input", prompt);
         return Ok(body);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
@@ -22,9 +23,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     for message in messages.as_list().ok_or("its messages are no list")? {
         turns.add(message)?;
     }
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("max_tokens", request.output_len);
+    let mut body = dict! { "model": payload.model_for(request), "max_tokens": request.output_len };
     if !turns.system.is_empty() {
         body.set("system", turns.system);
     }
@@ -65,10 +64,7 @@ impl Turns {
     }
 
     fn push(&mut self, role: &str, blocks: Vec<Value>) {
-        let mut message = Dict::new();
-        message.set("role", role);
-        message.set("content", blocks);
-        self.messages.push(message.into());
+        self.messages.push(dict! { "role": role, "content": blocks }.into());
     }
 }
 
@@ -83,10 +79,7 @@ fn parts(content: &Value) -> Result<Vec<Value>, &'static str> {
 }
 
 fn text_block(text: &str) -> Value {
-    let mut block = Dict::new();
-    block.set("type", "text");
-    block.set("text", text);
-    block.into()
+    dict! { "type": "text", "text": text }.into()
 }
 
 /// Converts one part: texts are the same in both protocols, images differ, anything else is passed through as
@@ -95,10 +88,7 @@ fn block(part: &Value) -> Result<Value, &'static str> {
     match part.get("type").and_then(Value::as_str) {
         Some("image_url") => {
             let url = part.get("image_url").and_then(|image| image.get("url")).and_then(Value::as_str);
-            let mut block = Dict::new();
-            block.set("type", "image");
-            block.set("source", source(url.ok_or("its image has no url")?));
-            Ok(block.into())
+            Ok(dict! { "type": "image", "source": source(url.ok_or("its image has no url")?) }.into())
         }
         Some("audio_url" | "video_url" | "input_audio") => Err("the protocol takes neither audio nor video"),
         _ => Ok(part.clone()),

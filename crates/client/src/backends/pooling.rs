@@ -1,15 +1,14 @@
 //! `/pooling` and `/rerank` of vLLM: the bodies.
 
 use tacho_core::Request;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
 
 /// The body of a prompt; members of an object go into the body directly.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("truncate_prompt_tokens", -1_i64);
+    let mut body = dict! { "model": payload.model_for(request), "truncate_prompt_tokens": -1_i64 };
     match request.content.to_json() {
         Value::Dict(members) => body.update(&members),
         prompt => body.set("input", prompt),

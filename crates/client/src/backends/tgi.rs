@@ -1,5 +1,6 @@
 //! Text Generation Inference: the body, and a token stream whose last event has the complete text.
 
+use tacho_core::dict;
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
@@ -17,10 +18,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     parameters.set("top_p", 0.99);
     parameters.set("truncate", request.prompt_len);
     parameters.set("ignore_eos_token", payload.ignore_eos);
-    let mut body = Dict::new();
-    body.set("inputs", request.content.to_json());
-    body.set("parameters", parameters);
-    Ok(body)
+    Ok(dict! { "inputs": request.content.to_json(), "parameters": parameters })
 }
 
 /// Decodes the events of one response.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 
 use super::Caller;
@@ -32,19 +33,12 @@ impl TokenizeServer<'_> {
 
     /// The server's token IDs of a text, without special tokens; `None` if the call fails.
     pub fn tokenize(&self, prompt: &str) -> Option<Vec<u32>> {
-        let mut body = Dict::new();
-        body.set("model", self.model);
-        body.set("prompt", prompt);
-        body.set("add_special_tokens", false);
-        let tokens = self.tokens(body)?;
+        let tokens = self.tokens(dict! { "model": self.model, "prompt": prompt, "add_special_tokens": false })?;
         if !tokens.is_empty() || prompt.is_empty() || !self.signed {
             return Some(tokens);
         }
         // llama.cpp ignores the prompt and reads the content.
-        let mut body = Dict::new();
-        body.set("content", prompt);
-        body.set("add_special", false);
-        self.tokens(body).filter(|tokens| !tokens.is_empty())
+        self.tokens(dict! { "content": prompt, "add_special": false }).filter(|tokens| !tokens.is_empty())
     }
 
     fn tokens(&self, body: Dict) -> Option<Vec<u32>> {

@@ -1,5 +1,6 @@
 //! A run as OTLP in JSON: its series and metrics as metrics, its requests as spans.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{MetricKind, Sample};
 use tacho_record::RunRecord;
@@ -113,9 +114,7 @@ fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {
     ];
     if sample.ttft > 0.0 {
         attributes.push(attribute("tacho.ttft_ms", Value::Float(sample.ttft * 1e3), "doubleValue"));
-        let mut event = Dict::new();
-        event.set("timeUnixNano", origin.at(sample.sent + sample.ttft));
-        event.set("name", "first token");
+        let event = dict! { "timeUnixNano": origin.at(sample.sent + sample.ttft), "name": "first token" };
         dict.set("events", vec![Value::Dict(event)]);
     }
     dict.set("attributes", attributes);
@@ -140,40 +139,26 @@ fn metric(
     let attributes: Vec<Value> =
         labels.iter().map(|(key, value)| attribute(key, Value::from(*value), "stringValue")).collect();
     let point = |(time, value): (f64, f64)| {
-        let mut dict = Dict::new();
-        dict.set("timeUnixNano", origin.at(time));
-        dict.set("asDouble", value);
+        let mut dict = dict! { "timeUnixNano": origin.at(time), "asDouble": value };
         if !attributes.is_empty() {
             dict.set("attributes", attributes.clone());
         }
         Value::Dict(dict)
     };
     let points: Vec<Value> = points.filter(|(_, value)| value.is_finite()).map(point).collect();
-    let mut gauge = Dict::new();
-    gauge.set("dataPoints", points);
-    let mut dict = Dict::new();
-    dict.set("name", name);
-    dict.set("unit", unit);
-    dict.set("gauge", gauge);
-    Value::Dict(dict)
+    let gauge = dict! { "dataPoints": points };
+    Value::Dict(dict! { "name": name, "unit": unit, "gauge": gauge })
 }
 
 fn attribute(key: &str, value: Value, kind: &str) -> Value {
     let mut held = Dict::new();
     held.set(kind, value);
-    let mut dict = Dict::new();
-    dict.set("key", key);
-    dict.set("value", held);
-    Value::Dict(dict)
+    Value::Dict(dict! { "key": key, "value": held })
 }
 
 fn scope() -> Dict {
-    let mut named = Dict::new();
-    named.set("name", "tacho");
-    named.set("version", env!("CARGO_PKG_VERSION"));
-    let mut dict = Dict::new();
-    dict.set("scope", named);
-    dict
+    let named = dict! { "name": "tacho", "version": env!("CARGO_PKG_VERSION") };
+    dict! { "scope": named }
 }
 
 /// One resource, the run, with one scope, this program.
@@ -188,8 +173,7 @@ fn body(resources: &str, scopes: &str, record: &RunRecord, scope: Dict) -> Strin
         text("tacho.label", setup.label.as_deref().unwrap_or_default()),
     ];
     resource.set("attributes", about);
-    let mut one = Dict::new();
-    one.set("resource", resource);
+    let mut one = dict! { "resource": resource };
     one.set(scopes, vec![Value::Dict(scope)]);
     let mut dict = Dict::new();
     dict.set(resources, vec![Value::Dict(one)]);

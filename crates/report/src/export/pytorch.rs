@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::RunRecord;
 
@@ -39,14 +40,8 @@ pub fn records(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Vec
         extra.remove(key);
     }
     let record = |name: &str, value: &Value| {
-        let mut metric = Dict::new();
-        metric.set("name", name);
-        metric.set("benchmark_values", vec![value.clone()]);
-        metric.set("extra_info", extra.clone());
-        let mut record = Dict::new();
-        record.set("benchmark", benchmark.clone());
-        record.set("model", model.clone());
-        record.set("metric", metric);
+        let metric = dict! { "name": name, "benchmark_values": vec![value.clone()], "extra_info": extra.clone() };
+        let record = dict! { "benchmark": benchmark.clone(), "model": model.clone(), "metric": metric };
         without_infinities(Value::Dict(record))
     };
     METRICS.iter().filter_map(|name| Some(record(name, result.get(name)?))).collect()

@@ -1,5 +1,6 @@
 //! `tacho latency`.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, float_repr};
 use tacho_metrics::Interval;
 use tacho_metrics::offline::{Latency, drift, percentiles};
@@ -38,8 +39,7 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
     dict.set("avg_latency", mean(&record.latencies));
     dict.set("latencies", floats(&record.latencies));
     dict.set("percentiles", percentile_dict(&percentiles(&record.latencies)));
-    let mut own = Dict::new();
-    own.set("num_iters", record.planned);
+    let mut own = dict! { "num_iters": record.planned };
     if let Some(interval) = Interval::of_mean(&record.latencies) {
         own.set("avg_latency_ci95", floats(&[interval.low, interval.high]));
     }

@@ -1,5 +1,6 @@
 //! `tacho mm-processor`.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::offline::{MmProcessor, StageStatistics};
 
@@ -87,17 +88,12 @@ pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
     config.set("output_len", record.output_len);
     dict.set("config", config);
     dict.set("timestamp", record.timestamp.as_str());
-    let mut own = Dict::new();
-    own.set("e2el_is_average", record.e2e_is_average);
-    (dict, own)
+    (dict, dict! { "e2el_is_average": record.e2e_is_average })
 }
 
 /// vLLM writes `p99.0`; the plain `p99` is added.
 fn stage_dict(stage: &StageStatistics) -> Value {
-    let mut dict = Dict::new();
-    dict.set("mean", stage.mean);
-    dict.set("median", stage.median);
-    dict.set("std", stage.std);
+    let mut dict = dict! { "mean": stage.mean, "median": stage.median, "std": stage.std };
     for (at, value) in &stage.percentiles {
         dict.set(format!("p{}", float_repr(*at)), *value);
     }

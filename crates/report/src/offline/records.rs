@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::EngineNote;
 
@@ -23,11 +24,7 @@ pub(super) fn records(engine: &EngineNote, args: &Dict, output_json: &Path, metr
         entry.set("name", metric.name);
         entry.set("benchmark_values", floats(&metric.values));
         entry.set("extra_info", metric.extra);
-        let mut record = Dict::new();
-        record.set("benchmark", benchmark.clone());
-        record.set("model", model.clone());
-        record.set("metric", entry);
-        plain(Value::Dict(record))
+        plain(Value::Dict(dict! { "benchmark": benchmark.clone(), "model": model.clone(), "metric": entry }))
     };
     metrics.into_iter().map(record).collect()
 }

@@ -1,5 +1,6 @@
 //! `tacho startup`.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::{Phase, Start, Startup, percentiles};
 use tacho_metrics::statistics::mean;
@@ -64,8 +65,7 @@ pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
             extra.iter().for_each(|(key, value)| dict.set(key, value.clone()));
         }
     }
-    let mut own = Dict::new();
-    own.set("model_id", model);
+    let mut own = dict! { "model_id": model };
     for (phase, _) in PHASES {
         let values = |of: fn(&Start) -> f64| record.starts(phase).iter().map(of).collect::<Vec<_>>();
         own.set(format!("{}_import_times", phase.name()), floats(&values(|start| start.import)));

@@ -1,5 +1,6 @@
 //! The report and the result file of structured output: those of vLLM's script, then tacho's additions.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
 use tacho_metrics::{MetricKind, Sample, Statistics};
@@ -170,9 +171,7 @@ pub fn own(summary: &StructuredSummary) -> Dict {
         dict.set("constraint_valid_rate", correct.rate());
         Value::Dict(dict)
     };
-    let mut dict = Dict::new();
-    dict.set("request_goodput", goodput(summary));
-    dict.set("failed", summary.summary.failed);
+    let mut dict = dict! { "request_goodput": goodput(summary), "failed": summary.summary.failed };
     let mean = |times: &Statistics| (times.count > 0).then_some(times.mean_ms);
     dict.set("mean_ttft_new_constraint_ms", mean(&summary.fresh));
     dict.set("mean_ttft_known_constraint_ms", mean(&summary.familiar));
@@ -190,10 +189,7 @@ fn output(answer: &Answer) -> Value {
 }
 
 fn description(of: &Description) -> Value {
-    let mut dict = Dict::new();
-    dict.set("count", of.count);
-    dict.set("mean", of.mean);
-    dict.set("std", of.std);
+    let mut dict = dict! { "count": of.count, "mean": of.mean, "std": of.std };
     for (name, value) in ["min", "25%", "50%", "75%", "max"].into_iter().zip(of.quartiles) {
         dict.set(name, value);
     }

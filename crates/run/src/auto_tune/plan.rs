@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
 use tacho_decide::search::Criterion;
@@ -71,9 +72,7 @@ impl Candidate {
     }
 
     pub(super) fn overrides(&self) -> ParamSet {
-        let mut values = Dict::new();
-        values.set("max_num_seqs", self.num_seqs);
-        values.set("max_num_batched_tokens", self.num_batched_tokens);
+        let mut values = dict! { "max_num_seqs": self.num_seqs, "max_num_batched_tokens": self.num_batched_tokens };
         values.update(self.set.values());
         ParamSet::new(values)
     }

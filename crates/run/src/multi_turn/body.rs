@@ -1,5 +1,6 @@
 //! The request body of an exchange, key for key as in vLLM's script.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, write_value};
 
 use super::MultiTurnPlan;
@@ -15,10 +16,7 @@ pub(super) fn max_tokens(plan: &MultiTurnPlan, recorded: u64) -> Option<u64> {
 /// The body: the messages so far, the last one from the user.
 pub(super) fn body(plan: &MultiTurnPlan, id: &str, messages: &[String], max_tokens: Option<u64>) -> Vec<u8> {
     let message = |(at, content): (usize, &String)| {
-        let mut dict = Dict::new();
-        dict.set("role", if at % 2 == 0 { "user" } else { "assistant" });
-        dict.set("content", content.as_str());
-        Value::Dict(dict)
+        Value::Dict(dict! { "role": if at % 2 == 0 { "user" } else { "assistant" }, "content": content.as_str() })
     };
     let mut body = Dict::new();
     body.set("model", plan.model_name.as_str());
@@ -27,8 +25,7 @@ pub(super) fn body(plan: &MultiTurnPlan, id: &str, messages: &[String], max_toke
         body.set("conversation_id", id);
     }
     if plan.stream {
-        let mut options = Dict::new();
-        options.set("include_usage", false);
+        let options = dict! { "include_usage": false };
         body.set("stream", true);
         body.set("stream_options", options);
     }

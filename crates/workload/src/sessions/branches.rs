@@ -117,14 +117,13 @@ mod tests {
     use super::*;
     use crate::sessions::kind::Format;
     use crate::sessions::model::Edge;
-    use tacho_core::json::Dict;
+    use tacho_core::dict;
 
     fn turn(session: &str, turn: usize, parents: &[usize], answers: i64) -> Step {
         let mut step = Step::new(session, turn);
         step.parents = parents.iter().map(|&parent| Edge { parent, after_ms: 5.0 }).collect();
         step.history = if parents.is_empty() { History::None } else { History::Live };
-        let mut extra = Dict::new();
-        extra.set("n", answers);
+        let extra = dict! { "n": answers };
         step.notes.extra = Some(extra);
         step
     }

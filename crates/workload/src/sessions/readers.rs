@@ -19,6 +19,7 @@ pub(crate) mod weka;
 
 use std::collections::{HashMap, HashSet};
 
+use tacho_core::dict;
 use tacho_core::json::{self, Dict, Value};
 
 use super::blocks::{self, Layout, Scope};

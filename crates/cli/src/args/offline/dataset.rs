@@ -1,14 +1,12 @@
 //! Dataset flags of `tacho serve`: those of vLLM's offline commands, and others that tacho adds under the same names.
 
-use tacho_args::flag::{Flag, Group, Kind, Origin, Preset, group, own, picked, rows};
+use tacho_args::declare::*;
+use tacho_args::flag::picked;
 use tacho_args::flags;
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB, RANDOM};
 use crate::args::serve::{FURTHER, SOURCES, TEMPLATE};
-
-use Kind::Str;
-use Preset::Unset;
 
 pub(crate) static QUESTIONS: Group =
     group("question dataset options", "tacho options", "The question sets spec_bench and speed_bench.");

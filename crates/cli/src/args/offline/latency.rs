@@ -1,17 +1,13 @@
 //! Flags of `tacho latency`.
 
-use tacho_args::flag::{Flag, Kind, Preset, Table, rows, vllm};
+use tacho_args::declare::*;
 use tacho_args::flags;
-use tacho_args::grammar::Values;
 
 use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RUN, SIM, WORKER_ROWS};
 use super::{Backend, OfflineArgs, refuse_if};
 use crate::args::error::ArgError;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
-
-use Kind::{Int, Switch};
-use Preset::Off;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho latency",

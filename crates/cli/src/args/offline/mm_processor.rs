@@ -1,8 +1,7 @@
 //! Flags of `tacho mm-processor`.
 
-use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
+use tacho_args::declare::*;
 use tacho_args::flags;
-use tacho_args::grammar::Values;
 use tacho_args::repr::repr;
 use tacho_core::json::{Value, python_float};
 
@@ -12,9 +11,6 @@ use super::{Backend, OfflineArgs, refuse_if};
 use crate::args::error::{ArgError, Refusal, bad_percentile};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
-
-use Kind::{Choice, Int, Str, Switch};
-use Preset::{Off, Unset};
 
 /// Hub datasets with media.
 pub(crate) const MULTIMODAL: &[&str] =

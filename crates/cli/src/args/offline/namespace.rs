@@ -1,7 +1,6 @@
 //! Every flag with its value, for records in PyTorch's benchmark format.
 
-use tacho_args::flag::Origin;
-use tacho_args::grammar::Values;
+use tacho_args::declare::*;
 use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_json;

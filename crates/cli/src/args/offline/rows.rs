@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
+use tacho_args::declare::*;
 pub(crate) use tacho_args::flag::HELP;
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
 use tacho_args::flags;
 
 pub(crate) use crate::args::shared::live::LIVE;
-
-use Kind::{Int, Seconds, Str, Switch};
-use Preset::{Off, Unset};
 
 pub(crate) static RUN: Group = group("run options", "options", "Batch, repetitions and results.");
 pub(crate) static DATASET: Group = group("dataset options", "options", "Source of the prompts.");

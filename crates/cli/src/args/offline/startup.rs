@@ -1,8 +1,7 @@
 //! Flags of `tacho startup`.
 
-use tacho_args::flag::{Kind, Preset, Table, rows, vllm};
+use tacho_args::declare::*;
 use tacho_args::flags;
-use tacho_args::grammar::Values;
 
 use super::rows::{HELP, LIVE, LOG, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{Backend, OfflineArgs};

@@ -1,9 +1,6 @@
 //! Flags of `tacho throughput`.
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_run::LoraAssignment;
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
@@ -19,9 +16,6 @@ use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
-
-use Kind::{Choice, Int, Str, Switch};
-use Preset::{Off, Unset};
 
 static PREFIX: Group = group("prefix repetition dataset options", "options", "A few prefixes that many prompts share.");
 static SERVER: Group = group("server options", "tacho options", "Running server of --backend openai and openai-chat.");

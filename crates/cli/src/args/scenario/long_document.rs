@@ -1,8 +1,6 @@
 //! Flags of `tacho long-doc-qa`.
 
-use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
@@ -12,9 +10,6 @@ use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::SIGN_IN;
-
-use Kind::{Choice, Int};
-use Preset::Unset;
 
 const MAX_TOKENS: f64 = TokenCount::MAX as f64;
 

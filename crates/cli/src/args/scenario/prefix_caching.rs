@@ -1,7 +1,6 @@
 //! Flags of `tacho prefix-caching`.
 
-use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
 use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
@@ -11,9 +10,6 @@ use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::SIGN_IN;
-
-use Kind::{Int, Str, Switch};
-use Preset::{Off, Unset};
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho prefix-caching",

@@ -1,7 +1,6 @@
 //! Flags of `tacho prioritization`.
 
-use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
@@ -11,9 +10,6 @@ use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::SIGN_IN;
-
-use Kind::{Choice, Float, Int, Str};
-use Preset::Unset;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho prioritization",

@@ -1,9 +1,6 @@
 //! Flags of `tacho structured-output`.
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
@@ -13,9 +10,6 @@ use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 use crate::args::shared::live;
 use crate::args::shared::sign_in::{self, SIGN_IN};
-
-use Kind::{AnyNumber, Choice, Float, Int, Json, OneOrMore, Seconds, Str, Switch};
-use Preset::{Off, Unset};
 
 const BACKENDS: &[&str] = &[
     "tgi",

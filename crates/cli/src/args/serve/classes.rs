@@ -1,7 +1,6 @@
 //! `--class`: several classes of traffic in one run, each with request and dataset flags of its own.
 
-use tacho_args::Values;
-use tacho_args::flag::Flag;
+use tacho_args::declare::*;
 use tacho_args::grammar::Parsed;
 use tacho_args::near::nearest;
 use tacho_args::repr::quoted;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tacho_args::Values;
 use tacho_args::grammar::Parsed;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 use tacho_run::serve::SAVED_VERSION;
@@ -55,9 +56,7 @@ impl ServeArgs {
                 _ => words.extend(self.values.words(flag)),
             }
         }
-        let mut settings = Dict::new();
-        settings.set("flags", strings(redact_words(&words)));
-        settings.set("headers", shown(&self.target.header));
+        let mut settings = dict! { "flags": strings(redact_words(&words)), "headers": shown(&self.target.header) };
         let mut classes = Dict::new();
         for (class, headers) in self.class_headers() {
             classes.set(&class, shown(&headers));

@@ -1,12 +1,8 @@
 //! Engine flags. Those that tacho reads have rows; all others are passed on as given, and vLLM's parser judges them.
 
-use tacho_args::flag::{Flag, Group, Kind, Origin, Preset, group, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::{UsageError, Values, flags};
+use tacho_args::UsageError;
+use tacho_args::declare::*;
 use tacho_text::TokenizerMode;
-
-use Kind::{Int, Str, TriState};
-use Preset::{Off, Unset};
 
 pub(crate) static ENGINE: Group =
     group("engine options", "engine options", "All other flags go to vLLM's parser; tacho reads these as well.");

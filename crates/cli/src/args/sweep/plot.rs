@@ -2,18 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::grammar::Setting;
-use tacho_args::typed::{FromFlag, FromWord};
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_report::plots::ScaleKind;
 use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-
-use Kind::{Float, Int, Rest, Str, Switch};
-use Preset::{Off, Unset};
 
 static OPTIONS: Group = group("plot options", "options", "Variables and scales.");
 static FIGURE: Group = group("figure options", "options", "Files and sizes of figures.");

@@ -2,16 +2,11 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::typed::Given;
-use tacho_args::{Values, flags};
+use tacho_args::declare::*;
 use tacho_report::plots::pareto::ParetoSpec;
 
 use super::plot::{Commas, only_directory};
 use crate::args::error::ArgError;
-
-use Kind::{Rest, Str, Switch};
-use Preset::{Off, Unset};
 
 static OPTIONS: Group = group("plot options", "options", "Axes and labels.");
 static FORMATS: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");

@@ -1,16 +1,11 @@
 //! Flags of the sweeps, in vLLM's order.
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm};
+use tacho_args::declare::*;
 use tacho_args::flags;
-use tacho_args::grammar::Setting;
-use tacho_args::typed::Given;
 use tacho_run::sweep::LoadVariable;
 
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::ranks::{self, RankArgs};
-
-use Kind::{Choice, Float, Int, OptionalStr, Seconds, Str, Switch};
-use Preset::{Off, Unset};
 
 static COMMANDS: Group = group("command options", "options", "Server and client commands, and their parameter sets.")
     .first(&["--serve-cmd", "--bench-cmd", "--serve-params", "--bench-params"]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tacho_args::number::{Sized, sized_integer};
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_engine::{CostModel, EngineSpec};
 use tacho_metrics::offline::Phase;
@@ -97,8 +98,7 @@ impl OfflineEngine for SimulatedEngine {
         let engine = Offline::new(self.spec.clone(), self.cost, Arc::clone(&self.tokenizer));
         self.engine = Some(engine.map_err(|error| EngineError::Usage { message: error.to_string() })?);
         let start = StartUp::of(&self.cost, self.phase == Phase::Warm);
-        let mut versions = Dict::new();
-        versions.set("tacho-sim", env!("CARGO_PKG_VERSION"));
+        let versions = dict! { "tacho-sim": env!("CARGO_PKG_VERSION") };
         Ok(Loaded {
             max_model_len: Some(self.spec.max_model_len as u64),
             vocab_size: Some(self.tokenizer.full_vocab_size() as u64),

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
-use tacho_core::json::{Dict, Value};
+use tacho_core::dict;
+use tacho_core::json::Value;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::Progress;
 use tacho_run::offline::{OfflineLora, OfflineWorkload, PlanKind, ServedPlan, ThroughputPlan, run_served};
@@ -190,8 +191,6 @@ fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
 
 /// Sends all requests at once, with full output lengths.
 fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
-    let mut extra_body = Dict::new();
-    extra_body.set("temperature", 1.0);
-    extra_body.set("top_p", 1.0);
+    let extra_body = dict! { "temperature": 1.0, "top_p": 1.0 };
     Ok(TrafficPlan { extra_body, warmups: usize::try_from(args.num_warmups)?, ..TrafficPlan::at_once() })
 }

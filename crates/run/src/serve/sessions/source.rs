@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tacho_core::dict;
 use tacho_core::json::Dict;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, History, Trace, TraceError};
@@ -58,8 +59,7 @@ pub(in crate::serve) fn ready(
 /// The source of sessions: the file and its hash, its format, how it was read, and whose responses the history
 /// contains. Cache hit rates are comparable only if all of it is equal.
 pub(in crate::serve) fn described(plan: &SessionsPlan, trace: &Trace) -> Result<Dict, Error> {
-    let mut source = Dict::new();
-    source.set("file", trace.file.as_str());
+    let mut source = dict! { "file": trace.file.as_str() };
     if let SessionSource::File { path, .. } = &plan.source {
         let digest = digest(path).map_err(|source| TraceError::Read { path: path.clone(), source })?;
         source.set("sha256", digest);

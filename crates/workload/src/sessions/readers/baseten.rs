@@ -46,8 +46,7 @@ fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt> {
         row.need("input_tokens", Row::count)?;
         return Ok(Prompt::Synthetic);
     };
-    let mut extra = Dict::new();
-    extra.set("ignore_eos", true);
+    let extra = dict! { "ignore_eos": true };
     step.notes.extra = Some(extra);
     Ok(Prompt::text(text))
 }

@@ -26,9 +26,7 @@ fn of_parts(role: &str, parts: &[Value], out: &mut Vec<Value>) {
     let texts: Vec<String> = of_kind("text").filter_map(text).collect();
     let calls: Vec<Value> = of_kind("tool_call").map(call).collect();
     if !texts.is_empty() || !calls.is_empty() {
-        let mut message = Dict::new();
-        message.set("role", role);
-        message.set("content", (!texts.is_empty()).then(|| texts.join("\n")));
+        let mut message = dict! { "role": role, "content": (!texts.is_empty()).then(|| texts.join("\n")) };
         if !calls.is_empty() {
             message.set("tool_calls", calls);
         }

@@ -138,8 +138,7 @@ fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>)> {
     let Some(sent) = listed(attributes, "gen_ai.input.messages")? else { return Ok((None, Vec::new())) };
     let messages = messages::openai(attributes, "gen_ai.input.messages", &sent)?;
     let prompt_marks = messages.iter().flat_map(messages::marks).collect();
-    let mut content = Dict::new();
-    content.set("messages", messages);
+    let mut content = dict! { "messages": messages };
     if let Some(tools) = listed(attributes, "gen_ai.tool.definitions")? {
         content.set("tools", tools);
     }
