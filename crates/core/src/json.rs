@@ -6,12 +6,14 @@ mod number;
 mod read;
 mod record;
 mod repr;
+mod view;
 mod write;
 
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
-pub use record::{ByKey, Codec, FieldError, Flat, Json, Plain, differs, object_schema, read_field, typed};
+pub use record::{ByKey, Codec, FieldError, Flat, Json, Plain, differs, read_field, typed};
 pub use repr::{python_str, quoted, repr};
+pub use view::{Entry, Keyed, ListOf, Merged, Optional, merge_properties, object_schema, property};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};
 
 /// A JSON value with Python's distinctions.

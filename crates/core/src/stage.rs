@@ -7,7 +7,7 @@ crate::record! {
     /// A stage on the time axis of a run.
     #[derive(Debug, Clone, Default, PartialEq)]
     pub struct StageSpan {
-        /// Its name.
+        /// Its name, and that of its group under groups.stage.
         pub name: String,
         /// Its start, in seconds after the start of the run.
         pub start as "start_s": f64,

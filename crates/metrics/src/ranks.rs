@@ -15,7 +15,7 @@ tacho_core::record! {
         pub machine: String,
         /// Requests of its part.
         pub planned: u64,
-        /// Those that are in the result.
+        /// Requests of it that are in the result.
         pub requests: u64,
         /// Delay from the scheduled time to dispatch, median, ms; null without a schedule.
         pub p50_lateness_ms: Option<f64>,

@@ -13,7 +13,7 @@ mod waits;
 pub use spread::Spread;
 pub use step::SessionStep;
 pub use steps::Steps;
-pub use summary::{Reuse, SessionEnd, SessionSummary};
+pub use summary::{Reuse, SessionEnds, SessionSummary};
 pub use turns::TurnSummary;
 pub use uncached::UncachedSummary;
 pub use waits::Waits;

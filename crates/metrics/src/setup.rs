@@ -67,7 +67,7 @@ tacho_core::record! {
         pub goodput: Option<GoodputLimits> = None,
         /// SLOs of classes that have their own.
         pub class_goodput: Vec<(String, GoodputLimits)> => ByKey = Vec::new(),
-        /// Seconds from the first audio of a response to the start of its playback.
+        /// Seconds from the first audio of a response to the start of its playback, by --playback-buffer.
         pub playback_buffer: f64 = 0.0,
         /// Price of all GPUs per hour, by --gpu-hour-price and --gpus.
         pub price_per_hour: Option<f64> = None,

@@ -8,7 +8,6 @@ mod timed;
 pub use self::known::{Known, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
-use tacho_metrics::sessions::SessionEnd;
 use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::groups::Group;
@@ -149,6 +148,24 @@ pub struct Metric {
     pub part: Part,
     /// Its value in a record; `None` if the run does not have it.
     pub read: fn(&RunRecord) -> Option<Amount>,
+    about: &'static str,
+}
+
+impl Metric {
+    const fn about(self, about: &'static str) -> Metric {
+        Metric { about, ..self }
+    }
+
+    /// What it is, as a sentence: by default its label and unit.
+    pub fn description(&self) -> String {
+        let label = self.line.split(" (").next().unwrap_or_default().trim_end_matches(':');
+        let name = if label.is_empty() { self.heading } else { label };
+        match self.unit {
+            _ if !self.about.is_empty() => self.about.to_owned(),
+            Unit::Plain => format!("{name}."),
+            unit => format!("{name}, {}.", unit.text()),
+        }
+    }
 }
 
 use Better::{Less, More, Neither};
@@ -230,32 +247,48 @@ pub static METRICS: &[Metric] = &[
         |r| r.summary.media().and_then(|m| count(m.images?))),
     row("image_throughput", "Image throughput (img/s):", 1, "Image Tput (img/s)", ImagesPerSecond, More, Images,
         |r| r.summary.media().and_then(|m| m.images.and_then(|_| real(m.image_throughput)))),
-    row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Own, |r| audio(r).and_then(|a| count(a.underruns))),
-    row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Own, |r| r.measured.missed_rows.and_then(count)),
-    row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
+    row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Own, |r| audio(r).and_then(|a| count(a.underruns)))
+        .about("Gaps in the playback of generated audio, of all requests."),
+    row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Own, |r| r.measured.missed_rows.and_then(count))
+        .about("Rows that --on-row-command did not get."),
+    row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index)))
+        .about("Mean fraction of tokens that arrive by their deadlines, with --goodput on ttft and tpot."),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
-        |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),
-    row("class_fairness", "", 0, "Fairness between classes", Plain, More, Own, |r| class_fairness(r).and_then(real)),
+        |r| r.open_loop.fluidity.and_then(|f| real(f.goodput)))
+        .about("Requests per second that meet --goodput and get nine tenths of their tokens in time."),
+    row("class_fairness", "", 0, "Fairness between classes", Plain, More, Own, |r| class_fairness(r).and_then(real))
+        .about("Jain's fairness index of the classes' speeds, 1 / mean normalized TPOT: 1 if all are equally fast."),
     row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Own,
-        |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0))),
+        |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0)))
+        .about("Accepted draft tokens in percent, where the server reports them per request."),
     row("mean_acceptance_length", "", 0, "Mean acceptance length", Plain, More, Own,
-        |r| acceptance_length(r).and_then(|l| real(l.mean))),
+        |r| acceptance_length(r).and_then(|l| real(l.mean)))
+        .about("Mean over requests of the tokens per verification step."),
     row("median_acceptance_length", "", 0, "Median acceptance length", Plain, More, Own,
-        |r| acceptance_length(r).and_then(|l| real(l.median))),
+        |r| acceptance_length(r).and_then(|l| real(l.median)))
+        .about("Its median over requests."),
     row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Own,
-        |r| acceptance_length(r).and_then(|l| real(l.p10))),
-    row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Own, |r| jobs_per_hour(r).and_then(real)),
+        |r| acceptance_length(r).and_then(|l| real(l.p10)))
+        .about("A tenth of the requests are below it."),
+    row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Own, |r| jobs_per_hour(r).and_then(real))
+        .about("Finished sessions per hour."),
     row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Own,
-        |r| Some(r.sessions.as_ref()?.wall_ms?.mean).filter(|mean| *mean > 0.0).and_then(|mean| real(3.6e6 / mean))),
+        |r| Some(r.sessions.as_ref()?.wall_ms?.mean).filter(|mean| *mean > 0.0).and_then(|mean| real(3.6e6 / mean)))
+        .about("Sessions that one user finishes in an hour: an hour divided by the mean session time."),
     row("jobs_per_hour_per_gpu", "", 0, "Jobs per hour per GPU", Plain, More, Own,
-        |r| jobs_per_hour(r).and_then(|jobs| per_gpu(r, jobs))),
+        |r| jobs_per_hour(r).and_then(|jobs| per_gpu(r, jobs)))
+        .about("Finished sessions per hour and GPU, with --gpus."),
     row("output_throughput_per_gpu", "", 0, "Output Tput per GPU (tok/s)", TokensPerSecond, More, Own,
-        |r| generation(r).and_then(|g| per_gpu(r, g.output_throughput))),
-    row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput)),
+        |r| generation(r).and_then(|g| per_gpu(r, g.output_throughput)))
+        .about("Output tokens per second and GPU, with --gpus."),
+    row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput))
+        .about("Price of the machines per successful request, with --gpu-hour-price."),
     row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
-        |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6))),
+        |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6)))
+        .about("Price of the machines per million output tokens."),
     row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Own,
-        |r| cost(r, token_rate(r)? / 1e6)),
+        |r| cost(r, token_rate(r)? / 1e6))
+        .about("Price of the machines per million prompt and output tokens."),
     row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),
     row("num_requests", "", 0, "# of req.", Requests, Neither, Offline(ResultKind::Throughput), |_| None),
     row("total_num_tokens", "", 0, "Total # of tokens", Tokens, Neither, Offline(ResultKind::Throughput), |_| None),
@@ -294,7 +327,7 @@ const fn row(
     part: Part,
     read: fn(&RunRecord) -> Option<Amount>,
 ) -> Metric {
-    Metric { key, line, rank, heading, unit, better, part, read }
+    Metric { key, line, rank, heading, unit, better, part, read, about: "" }
 }
 
 /// Jain's index of the speeds of the classes, 1 / mean normalized TPOT: 1 if all are served equally fast.
@@ -312,7 +345,7 @@ fn acceptance_length(record: &RunRecord) -> Option<AcceptanceLength> {
 
 /// Finished sessions per hour.
 fn jobs_per_hour(record: &RunRecord) -> Option<f64> {
-    let finished = record.sessions.as_ref()?.ended(SessionEnd::Finished);
+    let finished = record.sessions.as_ref()?.ends.finished;
     (record.measured.duration > 0.0).then(|| finished as f64 * 3600.0 / record.measured.duration)
 }
 

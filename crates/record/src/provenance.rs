@@ -10,19 +10,20 @@ tacho_core::record! {
     pub struct Provenance {
         /// Version and commit of tacho.
         pub tacho: Option<String> = None,
-        /// The command line, quoted for a shell.
+        /// The command line, quoted for a shell, without secrets.
         pub command: Option<String> = None,
-        /// The seed of the workload.
+        /// The seed of the workload, by --seed.
         pub seed: Option<i64> = None,
         /// The dataset, or the file that the requests come from.
         pub dataset: Option<String> = None,
-        /// SHA-256 of the rows that were read, in hexadecimal; those of several classes are separated by spaces.
+        /// SHA-256 of the rows that were read, in hexadecimal: of --dataset-command up to the last row, of a --map file
+        /// or of --workload; those of several classes are separated by spaces.
         pub dataset_sha256: Option<String> = None,
-        /// The machine that sent the requests.
+        /// The machine of the client: name, CPU, memory, system.
         pub host: Option<Host> = None,
-        /// SLOs of the run, as they were passed.
+        /// Conditions of --fail-if.
         pub slos: Vec<String> = Vec::new(),
-        /// The server under test.
+        /// The server: engine, version and settings that it reports.
         pub server: ServerFacts = ServerFacts::default(),
     }
 }

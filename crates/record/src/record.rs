@@ -1,6 +1,6 @@
 //! The record of a run: setup, measurements and the metrics computed from them. All reports are made from it.
 
-use tacho_core::json::{Codec, Dict, FieldError, Flat, Value};
+use tacho_core::json::{Codec, Dict, FieldError, Value};
 use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::recovery::recoveries;
@@ -193,17 +193,6 @@ impl RunRecord {
     /// Fingerprint of the workload, if all of it was sent as scheduled.
     pub fn workload(&self) -> Option<&str> {
         self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
-    }
-
-    /// Its provenance as results show it: with the tokenizer and the goodput SLOs.
-    pub fn provenance_json(&self) -> Dict {
-        let mut dict = Dict::new();
-        Flat::set(&mut dict, "", &self.provenance);
-        if let Some(tokenizer) = &self.setup.tokenizer_id {
-            dict.set("tokenizer", tokenizer.as_str());
-        }
-        Flat::set(&mut dict, "", &self.setup.metrics);
-        dict
     }
 
     /// Adds a severe caveat that the measurements do not determine.

@@ -3,6 +3,7 @@
 mod columns;
 mod fields;
 pub(crate) mod full_concurrency;
+mod metrics;
 mod own;
 mod save;
 mod schema;
@@ -11,19 +12,20 @@ pub(crate) mod telemetry;
 
 use std::io::{self, Write};
 
-use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::{MetricKind, Samples, Statistics, TaskSummary};
+use tacho_core::json::{self, Dict, Keyed, Merged, Optional, Value};
+use tacho_core::view;
+use tacho_metrics::{RateChange, Samples, TaskSummary};
 use tacho_record::RunRecord;
-use tacho_record::metric::{self, Amount, Part, Times};
+use tacho_record::metric::Part;
 
-use self::columns::Column;
+use self::columns::List;
 use self::fields::Fields;
+use self::metrics::{Latencies, Metrics, latency_fields, metric_fields};
 pub use self::save::{SaveMode, save, try_writing, write_whole};
 pub use self::schema::schema;
-use crate::style::percent;
 
 /// How much of single requests a file contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub enum Detail {
     /// Latencies and waits only.
     Brief,
@@ -31,11 +33,12 @@ pub enum Detail {
     PerRequest,
 }
 
-/// The arrays that only a detailed file keeps.
-const DETAILED: [&str; 7] = ["input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"];
-
-/// The arrays in every file.
-const LISTS: [&str; 3] = ["latencies", "queue_times", "errors"];
+impl Detail {
+    /// A value that only a detailed file has.
+    fn per_request<T>(self, value: impl FnOnce() -> T) -> Option<T> {
+        (self == Detail::PerRequest).then(value)
+    }
+}
 
 /// The content of a result file. Per-request arrays are rendered only when it is written.
 pub struct ResultFile<'a> {
@@ -48,28 +51,38 @@ impl<'a> ResultFile<'a> {
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
-            if let Some(state) = record.steady_state.as_ref().filter(|state| state.requested) {
-                file.fields.set("steady_state", full_concurrency::json(state));
+            if let Some(window) = own::full_concurrency(record, true) {
+                file.fields.set("steady_state", window);
             }
-            file.fields.set("tacho", own::fields(record, detail));
+            let mut own = Fields::default();
+            own.update(&own::Own::of(record, detail));
+            if detail == Detail::PerRequest {
+                list_fields(&mut own, record, columns::OWN);
+            }
+            file.fields.set("tacho", own);
         }
         file
     }
 
     /// vLLM's part of it.
     pub fn vllm(record: &'a RunRecord, detail: Detail) -> Self {
-        let mut fields = setup_fields(record);
-        fields.update(result_fields(record));
-        if detail == Detail::Brief {
-            DETAILED.iter().for_each(|key| fields.remove(key));
+        let mut fields = Fields::default();
+        fields.update(&SetupPart::of(record));
+        fields.update(&metric_fields(record, &[Part::Totals]));
+        if matches!(record.summary.task, TaskSummary::Pooling(_)) {
+            // vLLM prints the failures of pooling but does not write them.
+            fields.remove("failed");
         }
+        list_fields(&mut fields, record, columns::VLLM);
+        fields.update(&AfterLists::of(record));
+        columns::VLLM.iter().filter(|list| list.detail > detail).for_each(|list| fields.remove(list.key));
         ResultFile { fields, samples: &record.measured.samples }
     }
 
     /// The metrics of a run without per-request lists.
     pub fn summary(record: &'a RunRecord) -> Self {
         let mut file = Self::new(record, Detail::Brief);
-        LISTS.iter().for_each(|key| file.fields.remove(key));
+        columns::VLLM.iter().for_each(|list| file.fields.remove(list.key));
         file
     }
 
@@ -92,137 +105,60 @@ impl<'a> ResultFile<'a> {
     }
 }
 
-/// The settings. Metadata overrides the keys before it and is overridden by those after it.
-fn setup_fields(record: &RunRecord) -> Fields {
-    let setup = &record.setup;
-    let mut fields = Fields::default();
-    fields.set("date", setup.date.as_str());
-    fields.set("endpoint_type", setup.backend.as_str());
-    fields.set("backend", setup.backend.as_str());
-    fields.set("label", setup.label.clone());
-    fields.set("model_id", setup.model_id.as_str());
-    fields.set("tokenizer_id", setup.tokenizer_id.clone());
-    fields.set("num_prompts", setup.num_prompts);
-    for (key, value) in &setup.metadata {
-        fields.set(key, value.as_str());
-    }
-    // Only positive infinity becomes a string.
-    let rate = setup.request_rate;
-    fields.set("request_rate", if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") });
-    fields.set("burstiness", setup.burstiness);
-    fields.set("max_concurrency", setup.max_concurrency);
-    if let Some(ramp) = &setup.ramp_up {
-        fields.set("ramp_up_strategy", ramp.strategy.as_str());
-        fields.set("ramp_up_start_rps", ramp.start_rps);
-        fields.set("ramp_up_end_rps", ramp.end_rps);
-    }
-    fields
+fn list_fields(fields: &mut Fields, record: &RunRecord, lists: &[List]) {
+    lists.iter().filter(|list| (list.applies)(record)).for_each(|list| fields.set(list.key, list.column));
 }
 
-fn result_fields(record: &RunRecord) -> Fields {
-    let mut fields = Fields::default();
-    metric_fields(record, Part::Totals, &mut fields);
-    if matches!(record.summary.task, TaskSummary::Pooling(_)) {
-        // vLLM prints the failures of pooling but does not write them.
-        fields.remove("failed");
-    }
-    let columns: &[(&str, Column)] = match &record.summary.task {
-        TaskSummary::Generation(_) => &GENERATION,
-        TaskSummary::Pooling(_) | TaskSummary::Media(_) => &POOLING,
-    };
-    columns.iter().for_each(|(key, column)| fields.set(key, *column));
-    metric_fields(record, Part::Peaks, &mut fields);
-    metric_fields(record, Part::Probes, &mut fields);
-    rate_fields(record, &mut fields);
-    metric_fields(record, Part::Speculative, &mut fields);
-    if let Some(speculative) = &record.measured.speculative {
-        let rates = speculative.per_position.iter().map(|&rate| Value::Float(rate)).collect();
-        fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
-    }
-    metric_fields(record, Part::Diffusion, &mut fields);
-    media_fields(record, &mut fields);
-    latency_fields(record, &mut fields);
-    fields
-}
-
-/// The metrics of generated audio and images.
-fn media_fields(record: &RunRecord, fields: &mut Fields) {
-    metric_fields(record, Part::Audio, fields);
-    metric_fields(record, Part::Images, fields);
-}
-
-/// The metrics of a group of requests.
-fn group_fields(record: &RunRecord) -> Fields {
-    let mut fields = Fields::default();
-    metric_fields(record, Part::Totals, &mut fields);
-    metric_fields(record, Part::Peaks, &mut fields);
-    media_fields(record, &mut fields);
-    latency_fields(record, &mut fields);
-    fields
-}
-
-fn latency_fields(record: &RunRecord, fields: &mut Fields) {
-    for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
-        if let Some(statistics) = record.summary.statistics(metric) {
-            statistics_fields(fields, Times::of(metric), statistics);
-        }
+view! {
+    /// The settings. Metadata overrides the keys before it and is overridden by those after it.
+    struct SetupPart(record: &RunRecord) {
+        /// Start of the run, as YYYYMMDD-HHMMSS.
+        date: String = record.setup.date.clone(),
+        /// The backend, under its older name.
+        endpoint_type: String = record.setup.backend.clone(),
+        /// Wire protocol.
+        backend: String = record.setup.backend.clone(),
+        /// --label.
+        label: Option<String> = record.setup.label.clone(),
+        /// Model name in the requests.
+        model_id: String = record.setup.model_id.clone(),
+        /// Tokenizer.
+        tokenizer_id: Option<String> = record.setup.tokenizer_id.clone(),
+        /// Requests of the run.
+        num_prompts: i64 = record.setup.num_prompts,
+        metadata: Merged<Keyed<String>> = record.setup.metadata.clone(),
+        /// Requests per second, or "inf".
+        request_rate: Value = rate(record.setup.request_rate),
+        /// Burstiness of the arrivals: 1 is a Poisson process.
+        burstiness: f64 = record.setup.burstiness,
+        /// Maximum requests in flight.
+        max_concurrency: Option<u64> = record.setup.max_concurrency,
+        /// Ramp of the rate.
+        ramp_up_strategy: Optional<String> = record.setup.ramp_up.as_ref().map(|ramp| ramp.strategy.clone()),
+        /// Rate at the start of the ramp.
+        ramp_up_start_rps: Optional<i64> = record.setup.ramp_up.as_ref().map(|ramp| ramp.start_rps),
+        /// Rate at the end of the ramp.
+        ramp_up_end_rps: Optional<i64> = record.setup.ramp_up.as_ref().map(|ramp| ramp.end_rps),
     }
 }
 
-fn metric_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
-    for metric in metric::part(part) {
-        match (metric.read)(record) {
-            Some(Amount::Count(count)) => fields.set(metric.key, count),
-            Some(Amount::Difference(count)) => fields.set(metric.key, count),
-            Some(Amount::Real(real)) => fields.set(metric.key, real),
-            Some(Amount::NotRequested) => fields.set(metric.key, Value::Null),
-            None => {}
-        }
+view! {
+    /// The metrics after the lists.
+    struct AfterLists(record: &RunRecord) {
+        peaks: Merged<Metrics<false>> = metric_fields(record, &[Part::Peaks, Part::Probes]),
+        /// When the rate of a ramp changed.
+        rps_change_events: Optional<Vec<RateChange>> =
+            record.setup.ramp_up.as_ref().map(|_| record.setup.rps_change_events.clone()),
+        speculative: Merged<Metrics<false>> = metric_fields(record, &[Part::Speculative]),
+        /// Acceptance rate by draft position.
+        spec_decode_per_position_acceptance_rates: Optional<Vec<f64>> =
+            record.measured.speculative.as_ref().map(|speculative| speculative.per_position.clone()),
+        media: Merged<Metrics<false>> = metric_fields(record, &[Part::Diffusion, Part::Audio, Part::Images]),
+        latencies: Merged<Latencies<true>> = latency_fields(record),
     }
 }
 
-/// Per-request lists of generation.
-const GENERATION: [(&str, Column); 9] = [
-    ("input_lens", Column::InputLens),
-    ("output_lens", Column::OutputLens),
-    ("ttfts", Column::Ttfts),
-    ("itls", Column::Itls),
-    ("latencies", Column::Latencies),
-    ("start_times", Column::Sent),
-    ("queue_times", Column::QueueTimes),
-    ("generated_texts", Column::GeneratedTexts),
-    ("errors", Column::Errors),
-];
-
-/// Per-request lists of pooling.
-const POOLING: [(&str, Column); 4] = [
-    ("input_lens", Column::InputLens),
-    ("latencies", Column::Latencies),
-    ("queue_times", Column::QueueTimes),
-    ("errors", Column::Errors),
-];
-
-fn rate_fields(record: &RunRecord, fields: &mut Fields) {
-    let setup = &record.setup;
-    if setup.ramp_up.is_none() {
-        return;
-    }
-    let changes = setup.rps_change_events.iter().map(|change| {
-        let mut entry = Dict::new();
-        entry.set("rps", change.rps);
-        entry.set("timestamp", change.timestamp.as_str());
-        Value::Dict(entry)
-    });
-    fields.set("rps_change_events", Value::List(changes.collect()));
-}
-
-/// The keys of one metric: `mean_X_ms`, `median_X_ms`, `std_X_ms`, then its percentiles.
-fn statistics_fields(fields: &mut Fields, times: &Times, statistics: &Statistics) {
-    let (name, suffix) = (times.name, times.suffix());
-    fields.set(&format!("mean_{name}{suffix}"), times.scaled(statistics.mean_ms));
-    fields.set(&format!("median_{name}{suffix}"), times.scaled(statistics.median_ms));
-    fields.set(&format!("std_{name}{suffix}"), times.scaled(statistics.std_ms));
-    for &(percentile, value) in &statistics.percentiles_ms {
-        fields.set(&format!("p{}_{name}{suffix}", percent(percentile)), times.scaled(value));
-    }
+/// Only positive infinity becomes a string.
+fn rate(rate: f64) -> Value {
+    if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") }
 }

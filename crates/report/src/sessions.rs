@@ -1,6 +1,6 @@
 //! Session metrics: a line and all of them on a terminal, and a section of the page.
 
-use tacho_metrics::sessions::{Reuse, SessionEnd, SessionSummary, Spread, TurnSummary, UncachedSummary};
+use tacho_metrics::sessions::{Reuse, SessionSummary, Spread, TurnSummary, UncachedSummary};
 use tacho_record::RunRecord;
 
 use crate::style::{short, title, two, value_line};
@@ -30,21 +30,21 @@ fn spreads(summary: &SessionSummary) -> [(&'static str, Option<Spread>); 14] {
 /// The sessions of a run in a line; `None` without sessions.
 pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
     let summary = record.sessions.as_ref()?;
-    let mut parts = vec![format!("{} of {} finished", summary.ended(SessionEnd::Finished), summary.sessions)];
+    let ends = &summary.ends;
+    let mut parts = vec![format!("{} of {} finished", ends.finished, summary.sessions)];
     let others = [
-        (SessionEnd::Failed, "failed"),
-        (SessionEnd::Cancelled, "with a cancelled request"),
-        (SessionEnd::Truncated, "cut by the run's end"),
-        (SessionEnd::NotStarted, "not started"),
+        (ends.failed, "failed"),
+        (ends.cancelled, "with a cancelled request"),
+        (ends.truncated, "cut by the run's end"),
+        (ends.not_started, "not started"),
     ];
-    let others = others.map(|(end, name)| (summary.ended(end), name)).into_iter().filter(|(count, _)| *count > 0);
-    parts.extend(others.map(|(count, name)| format!("{count} {name}")));
+    parts.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")));
     parts.extend(
         summary.wall_ms.map(|time| format!("time {} s mean, {} p99", short(time.mean / 1e3), short(time.p99 / 1e3))),
     );
     let reuse = &summary.reuse;
     let bound = if reuse.cached_tokens.is_none() { "at least " } else { "" };
-    let cached = reuse.share(cached(reuse).1);
+    let cached = cached(reuse).1;
     parts.extend(cached.map(|share| format!("{bound}{:.0}% of prompt tokens cached", share * 100.0)));
     Some(("sessions", parts.join(" · ")))
 }
@@ -54,13 +54,13 @@ pub(crate) fn lines(record: &RunRecord) -> Vec<String> {
     let Some(summary) = &record.sessions else { return Vec::new() };
     let mut lines = vec![title(" Sessions ", '-')];
     lines.push(value_line("Sessions:", summary.sessions));
-    lines.push(value_line("Sessions finished:", summary.ended(SessionEnd::Finished)));
-    lines.push(value_line("Sessions failed:", summary.ended(SessionEnd::Failed)));
-    if summary.ended(SessionEnd::Cancelled) > 0 {
-        lines.push(value_line("Sessions with a cancelled request:", summary.ended(SessionEnd::Cancelled)));
+    lines.push(value_line("Sessions finished:", summary.ends.finished));
+    lines.push(value_line("Sessions failed:", summary.ends.failed));
+    if summary.ends.cancelled > 0 {
+        lines.push(value_line("Sessions with a cancelled request:", summary.ends.cancelled));
     }
-    lines.push(value_line("Sessions cut by the run's end:", summary.ended(SessionEnd::Truncated)));
-    lines.push(value_line("Sessions not started:", summary.ended(SessionEnd::NotStarted)));
+    lines.push(value_line("Sessions cut by the run's end:", summary.ends.truncated));
+    lines.push(value_line("Sessions not started:", summary.ends.not_started));
     lines.push(value_line("Not sent, parent failed:", summary.not_sent_parent_failed));
     lines.push(value_line("Not sent, run ended:", summary.not_sent_run_ended));
     lines.extend(spreads(summary).into_iter().flat_map(|(name, found)| spread(name, found)));
@@ -68,7 +68,7 @@ pub(crate) fn lines(record: &RunRecord) -> Vec<String> {
     if let Some(share) = record.measured.server.prefix_cache_hit_rate() {
         lines.push(value_line("Server's prefix cache hits (%):", two(share * 100.0)));
     }
-    for range in &summary.by_uncached {
+    for range in summary.by_uncached.iter().flatten() {
         let name = format!("TTFT (ms), {}-{} uncached", range.from, range.to);
         lines.extend(spread(&name, Some(range.ttft_ms)));
     }
@@ -85,9 +85,9 @@ pub(crate) fn lines(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// The label and the cached prompt tokens: all, or those of the responses that report them.
-fn cached(reuse: &Reuse) -> (&'static str, Option<u64>) {
-    match (reuse.cached_tokens, reuse.reported_cached_tokens) {
+/// The label and the fraction of cached prompt tokens: of all, or of the responses that report them.
+fn cached(reuse: &Reuse) -> (&'static str, Option<f64>) {
+    match (reuse.hit_rate, reuse.hit_rate_at_least) {
         (None, Some(reported)) => ("Prompt tokens cached, at least (%):", Some(reported)),
         (cached, _) => ("Prompt tokens cached (%):", cached),
     }
@@ -97,10 +97,7 @@ fn cached(reuse: &Reuse) -> (&'static str, Option<u64>) {
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
     let (name, cached) = cached(reuse);
-    vec![
-        value_line(name, percent(reuse.share(cached))),
-        value_line("Ideal, in the order sent (%):", percent(reuse.share(reuse.ideal_tokens))),
-    ]
+    vec![value_line(name, percent(cached)), value_line("Ideal, in the order sent (%):", percent(reuse.ideal_hit_rate))]
 }
 
 fn spread(name: &str, spread: Option<Spread>) -> Vec<String> {
@@ -111,7 +108,14 @@ fn spread(name: &str, spread: Option<Spread>) -> Vec<String> {
 /// The section of the page; empty for a run without sessions.
 pub(crate) fn section(record: &RunRecord) -> String {
     let Some(summary) = &record.sessions else { return String::new() };
-    let ends = SessionEnd::ALL.map(|end| format!("{} {}", summary.ended(end), end.name().replace('_', " ")));
+    let ends = [
+        (summary.ends.finished, "finished"),
+        (summary.ends.failed, "failed"),
+        (summary.ends.cancelled, "cancelled"),
+        (summary.ends.truncated, "truncated"),
+        (summary.ends.not_started, "not started"),
+    ];
+    let ends = ends.map(|(count, name)| format!("{count} {name}"));
     let unsent = match (summary.not_sent_parent_failed, summary.not_sent_run_ended) {
         (0, 0) => String::new(),
         (parent, end) => format!(" Not sent: {parent} because one before failed, {end} because the run ended."),
@@ -126,10 +130,10 @@ pub(crate) fn section(record: &RunRecord) -> String {
         summary.sessions,
         ends.join(", "),
         table(&["", "mean", "median", "p99"], rows),
-        percent(reuse.share(reuse.cached_tokens)),
-        percent(reuse.share(reuse.ideal_tokens)),
+        percent(reuse.hit_rate),
+        percent(reuse.ideal_hit_rate),
         turns(&summary.turns),
-        ranges(&summary.by_uncached),
+        ranges(summary.by_uncached.as_deref().unwrap_or_default()),
     )
 }
 

@@ -44,6 +44,10 @@ impl Json for f64 {
         typed("number")
     }
 
+    fn item_schema() -> Dict {
+        Option::<f64>::schema()
+    }
+
     fn to_item(&self) -> Value {
         if self.is_nan() { Value::Null } else { self.to_json() }
     }
@@ -99,9 +103,22 @@ impl<T: Json> Json for Vec<T> {
     }
 
     fn schema() -> Dict {
-        let mut dict = typed("array");
-        dict.set("items", T::schema());
-        dict
+        crate::dict! { "type": "array", "items": T::item_schema() }
+    }
+}
+
+impl<T: Json, const N: usize> Json for [T; N] {
+    fn to_json(&self) -> Value {
+        Value::List(self.iter().map(T::to_json).collect())
+    }
+
+    fn from_json(value: &Value) -> Result<Self, FieldError> {
+        let items: Vec<T> = value.as_list().unwrap_or_default().iter().map(T::from_json).collect::<Result<_, _>>()?;
+        items.try_into().map_err(|_| FieldError::new("a list of its length"))
+    }
+
+    fn schema() -> Dict {
+        crate::dict! { "type": "array", "items": T::schema(), "minItems": N, "maxItems": N }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Values with a JSON form. [`record!`](crate::record) declares a struct and [`named!`](crate::named) an enum, each
 //! field and variant once: reading, writing and the JSON Schema follow from the declaration.
 
-use super::{Dict, Value};
+use super::{Dict, Value, merge_properties, property};
 
 /// A value with a JSON form.
 pub trait Json: Sized {
@@ -19,6 +19,11 @@ pub trait Json: Sized {
 
     /// The schema of a value that is not left out.
     fn present_schema() -> Dict {
+        Self::schema()
+    }
+
+    /// The schema of an item of a list.
+    fn item_schema() -> Dict {
         Self::schema()
     }
 
@@ -83,6 +88,11 @@ pub trait Codec<T> {
     /// Sets the field of an object.
     fn set(dict: &mut Dict, key: &str, value: &T) {
         dict.set(key, Self::write(value));
+    }
+
+    /// Adds the field to the properties of the object's schema.
+    fn describe(properties: &mut Dict, key: &str, optional: bool, doc: &[&str]) {
+        property(properties, key, Self::schema(optional), doc);
     }
 
     /// Reads the field of an object.
@@ -156,6 +166,10 @@ impl<T: Json> Codec<T> for Flat {
     fn get(dict: &Dict, _: &str) -> Result<T, FieldError> {
         T::from_json(&dict.clone().into())
     }
+
+    fn describe(properties: &mut Dict, _: &str, _: bool, _: &[&str]) {
+        merge_properties(properties, &T::schema());
+    }
 }
 
 /// Reads a field; `default` stands for a missing one.
@@ -176,21 +190,7 @@ pub fn differs<T: PartialEq>(value: &T, default: &T) -> bool {
 
 /// The schema of a type.
 pub fn typed(name: &str) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("type", name);
-    dict
-}
-
-/// The schema of an object with these keys only: their schemas and documentation.
-pub fn object_schema<const N: usize>(fields: [(&str, Dict, &[&str]); N]) -> Dict {
-    let property = |(key, mut schema, doc): (&str, Dict, &[&str])| {
-        schema.set("description", doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "));
-        (key.to_owned(), schema.into())
-    };
-    let mut dict = typed("object");
-    dict.set("properties", fields.into_iter().map(property).collect::<Dict>());
-    dict.set("additionalProperties", false);
-    dict
+    crate::dict! { "type": name }
 }
 
 /// Declares a struct whose fields are the keys of a JSON object, in this order. `as "key"` gives a field another key,
@@ -268,13 +268,14 @@ macro_rules! record {
             }
 
             fn schema() -> $crate::json::Dict {
-                $crate::json::object_schema([$((
-                    $crate::record!(@key $field $($key)?),
-                    <$crate::record!(@codec $($codec)?) as $crate::json::Codec<$type>>::schema(
+                $crate::json::object_schema(|properties| {
+                    $(<$crate::record!(@codec $($codec)?) as $crate::json::Codec<$type>>::describe(
+                        properties,
+                        $crate::record!(@key $field $($key)?),
                         $crate::record!(@optional $($default)?),
-                    ),
-                    &[$($doc),*],
-                )),*])
+                        &[$($doc),*],
+                    );)*
+                })
             }
         }
     };

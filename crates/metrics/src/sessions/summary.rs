@@ -1,9 +1,9 @@
 //! Summary of a run of sessions: outcomes, durations, and cached prompt tokens.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use tacho_core::FailureKind;
-use tacho_core::json::{Dict, Json, Value};
+use tacho_core::json::{Dict, Flat};
 
 use super::reuse::{self, BLOCK, Known};
 use super::spread::Spread;
@@ -14,78 +14,91 @@ use super::uncached::UncachedSummary;
 use super::waits::Waits;
 use crate::Sample;
 
-tacho_core::named! {
-    /// Outcome of a session.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum SessionEnd, "an outcome of a session" {
-        /// All requests were answered.
-        Finished = "finished",
-        /// A request of it failed.
-        Failed = "failed",
-        /// A request was cancelled on purpose, and none failed.
-        Cancelled = "cancelled",
-        /// It was in flight when the run ended.
-        Truncated = "truncated",
-        /// It had not begun.
-        NotStarted = "not_started",
+/// Outcome of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionEnd {
+    Finished,
+    Failed,
+    Cancelled,
+    Truncated,
+    NotStarted,
+}
+
+tacho_core::record! {
+    /// Sessions by outcome.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct SessionEnds {
+        /// Sessions of which all requests were answered.
+        pub finished: usize,
+        /// Sessions with a failed request.
+        pub failed: usize,
+        /// Sessions with a request that was cancelled on purpose, and none that failed.
+        pub cancelled: usize,
+        /// Sessions in flight when the run ended.
+        pub truncated: usize,
+        /// Sessions that had not begun when the run ended.
+        pub not_started: usize,
     }
 }
 
-/// Prompt tokens found in the server's cache, and the upper bound on them.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Reuse {
-    /// Tokens per block; only whole blocks are found.
-    pub block: u64,
-    /// Tokens of all prompts that were answered.
-    pub prompt_tokens: u64,
-    /// Cached tokens, where every response reports them.
-    pub cached_tokens: Option<u64>,
-    /// Cached tokens of the responses that report them; vLLM omits zero.
-    pub reported_cached_tokens: Option<u64>,
-    /// Cached tokens with an unbounded cache, in the actual send order.
-    pub ideal_tokens: Option<u64>,
-    /// Additional cached tokens if a prompt were cached as soon as it is sent.
-    pub unfinished_tokens: Option<u64>,
+impl SessionEnds {
+    fn of(ends: &[SessionEnd]) -> Self {
+        let count = |wanted| ends.iter().filter(|end| **end == wanted).count();
+        SessionEnds {
+            finished: count(SessionEnd::Finished),
+            failed: count(SessionEnd::Failed),
+            cancelled: count(SessionEnd::Cancelled),
+            truncated: count(SessionEnd::Truncated),
+            not_started: count(SessionEnd::NotStarted),
+        }
+    }
+}
+
+tacho_core::record! {
+    /// Prompt tokens found in the server's cache, and the upper bound on them, as fractions of the prompt tokens.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct Reuse {
+        /// Tokens per block; only whole blocks are found.
+        pub block_size: u64,
+        /// Tokens of all prompts that were answered.
+        pub prompt_tokens: u64,
+        /// Cached tokens; null unless every response reports them.
+        pub cached_tokens: Option<u64>,
+        /// Fraction that was cached; null unless every response reports it.
+        pub hit_rate: Option<f64>,
+        /// The same by the responses that report it; vLLM omits zero.
+        pub hit_rate_at_least: Option<f64>,
+        /// Fraction in an unbounded cache, in the actual send order.
+        pub ideal_hit_rate: Option<f64>,
+        /// Reusable fraction that was not cached.
+        pub lost: Option<f64>,
+        /// Further fraction if a prompt were cached as soon as it is sent.
+        pub first_sender_unfinished: Option<f64>,
+    }
 }
 
 impl Reuse {
-    /// Tokens as a fraction of the prompts.
-    pub fn share(&self, tokens: Option<u64>) -> Option<f64> {
-        tokens.filter(|_| self.prompt_tokens > 0).map(|tokens| tokens as f64 / self.prompt_tokens as f64)
-    }
-
-    /// Reusable tokens that were not cached, as a fraction.
-    pub fn lost(&self) -> Option<f64> {
-        Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
-    }
-
-    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>, block: u64) -> Self {
+    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>, block_size: u64) -> Self {
         let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
         let sum =
             |of: fn(&Known) -> u64| known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>());
+        let prompt_tokens = good().map(|(_, sample)| sample.prompt_len).sum();
+        let share = |tokens: Option<u64>| {
+            tokens.filter(|_| prompt_tokens > 0).map(|tokens| tokens as f64 / prompt_tokens as f64)
+        };
+        let cached_tokens = good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>();
+        let reported = good().filter_map(|(_, sample)| sample.cached_tokens).reduce(|sum, more| sum + more);
+        let (hit_rate, ideal_hit_rate) = (share(cached_tokens), share(sum(|known| known.ideal)));
         Reuse {
-            block,
-            prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
-            cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
-            reported_cached_tokens: good()
-                .filter_map(|(_, sample)| sample.cached_tokens)
-                .reduce(|sum, more| sum + more),
-            ideal_tokens: sum(|known| known.ideal),
-            unfinished_tokens: sum(|known| known.begun - known.ideal),
+            block_size,
+            prompt_tokens,
+            cached_tokens,
+            hit_rate,
+            hit_rate_at_least: share(reported),
+            ideal_hit_rate,
+            lost: ideal_hit_rate.zip(hit_rate).map(|(ideal, cached)| (ideal - cached).max(0.0)),
+            first_sender_unfinished: share(sum(|known| known.begun - known.ideal)),
         }
-    }
-
-    fn to_json(self) -> Value {
-        let mut dict = Dict::new();
-        dict.set("block_size", self.block);
-        dict.set("prompt_tokens", self.prompt_tokens);
-        dict.set("cached_tokens", self.cached_tokens);
-        dict.set("hit_rate", self.share(self.cached_tokens));
-        dict.set("hit_rate_at_least", self.share(self.reported_cached_tokens));
-        dict.set("ideal_hit_rate", self.share(self.ideal_tokens));
-        dict.set("lost", self.lost());
-        dict.set("first_sender_unfinished", self.share(self.unfinished_tokens));
-        dict.into()
     }
 }
 
@@ -93,54 +106,56 @@ fn is_good((_, sample): &(usize, &Sample)) -> bool {
     sample.success()
 }
 
-/// A run of sessions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionSummary {
-    /// Source of the sessions, as far as it is known.
-    pub source: Dict,
-    /// Sessions there were.
-    pub sessions: usize,
-    /// Sessions by outcome.
-    pub ends: BTreeMap<SessionEnd, usize>,
-    /// Requests that were not sent because a predecessor failed or was cancelled.
-    pub not_sent_parent_failed: usize,
-    /// Requests that were not sent because the run ended.
-    pub not_sent_run_ended: usize,
-    /// From a session's first request to its last response, ms; finished sessions only.
-    pub wall_ms: Option<Spread>,
-    /// Server time along the critical path, ms.
-    pub busy_ms: Option<Spread>,
-    /// The rest: thinking, tools and pauses, ms.
-    pub think_ms: Option<Spread>,
-    /// The longest chain of responses and planned pauses, ms.
-    pub critical_path_ms: Option<Spread>,
-    /// From the first request to the first token of the last response, ms.
-    pub to_last_turn_ms: Option<Spread>,
-    /// From the last turn's scheduled time to its end, ms.
-    pub last_turn_ms: Option<Spread>,
-    /// Decode rate of a session, tokens per second: the reciprocal of the mean time per token.
-    pub decode_rate: Option<Spread>,
-    /// Tokens per second of a session's responses, including time to first token.
-    pub end_to_end_rate: Option<Spread>,
-    /// Delay of sending after the scheduled time, ms.
-    pub lag_ms: Option<Spread>,
-    /// Use of the server's prefix cache.
-    pub reuse: Reuse,
-    /// Cache hit rate by session, of those whose responses report it.
-    pub hit_rate: Option<Spread>,
-    /// From a session's start to the first token that its user sees, ms: of the first response with text, excluding
-    /// tool calls and sub-agents.
-    pub first_user_token_ms: Option<Spread>,
-    /// Finished sessions whose user saw no token.
-    pub without_user_token: usize,
-    /// Pauses and delays before requests.
-    pub waits: Waits,
-    /// Prompt tokens per second of time to first token, cached or not.
-    pub prefill_rate: Option<Spread>,
-    /// By turn.
-    pub turns: Vec<TurnSummary>,
-    /// By uncached prompt tokens; empty where no response reports them.
-    pub by_uncached: Vec<UncachedSummary>,
+tacho_core::record! {
+    /// A run of sessions.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SessionSummary {
+        /// The trace: file, digest, format, options.
+        pub source: Dict = Dict::new(),
+        /// Sessions of the run.
+        pub sessions: usize,
+        /// Sessions by outcome.
+        pub ends: SessionEnds => Flat,
+        /// Requests that were not sent because a predecessor failed or was cancelled.
+        pub not_sent_parent_failed: usize,
+        /// Requests that were not sent because the run ended.
+        pub not_sent_run_ended: usize,
+        /// From a session's first request to its last response, ms; finished sessions only.
+        pub wall_ms as "session_time_ms": Option<Spread>,
+        /// Server time along the critical path, ms.
+        pub busy_ms as "busy_time_ms": Option<Spread>,
+        /// The rest: thinking, tools and pauses, ms.
+        pub think_ms as "think_time_ms": Option<Spread>,
+        /// The longest chain of responses and planned pauses, ms.
+        pub critical_path_ms: Option<Spread>,
+        /// From the first request to the first token of the last response, ms.
+        pub to_last_turn_ms as "time_to_last_turn_ms": Option<Spread>,
+        /// From the last turn's scheduled time to its end, ms.
+        pub last_turn_ms: Option<Spread>,
+        /// From a session's start to the first token that its user sees, ms: of the first response with text,
+        /// excluding tool calls and sub-agents.
+        pub first_user_token_ms as "time_to_first_user_token_ms": Option<Spread>,
+        /// Decode rate of a session, tokens per second: the reciprocal of the mean time per token.
+        pub decode_rate as "decode_tokens_per_s_per_user": Option<Spread>,
+        /// Tokens per second of a session's responses, including time to first token.
+        pub end_to_end_rate as "end_to_end_tokens_per_s_per_user": Option<Spread>,
+        /// Prompt tokens per second of time to first token, cached or not.
+        pub prefill_rate as "prefill_tokens_per_s": Option<Spread>,
+        /// Delay of sending after the scheduled time, ms.
+        pub lag_ms as "schedule_lag_ms": Option<Spread>,
+        /// Pauses and delays before requests.
+        pub waits: Waits => Flat,
+        /// Cache hit rate by session, of those whose responses report it.
+        pub hit_rate as "session_hit_rate": Option<Spread>,
+        /// Finished sessions whose user saw no token.
+        pub without_user_token as "sessions_without_user_token": usize,
+        /// Use of the server's prefix cache.
+        pub reuse as "prefix_cache": Reuse,
+        /// Latencies, tokens and hit rates by turn.
+        pub turns as "per_turn_metrics": Vec<TurnSummary>,
+        /// TTFT by uncached prompt tokens; null where no response reports them.
+        pub by_uncached as "ttft_by_uncached_tokens": Option<Vec<UncachedSummary>>,
+    }
 }
 
 impl SessionSummary {
@@ -154,8 +169,6 @@ impl SessionSummary {
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
         steps.iter().enumerate().for_each(|(place, step)| members[step.session].push(place));
         let ends: Vec<SessionEnd> = members.iter().map(|places| end(steps, places, &samples)).collect();
-        let mut counted = BTreeMap::new();
-        ends.iter().for_each(|end| *counted.entry(*end).or_insert(0) += 1);
         let unsent = |wanted: &dyn Fn(SessionEnd) -> bool| {
             let missing = |place: &&usize| steps[**place].sends && samples[**place].is_none();
             let of = |(places, _): (&Vec<usize>, &SessionEnd)| places.iter().filter(missing).count();
@@ -178,7 +191,7 @@ impl SessionSummary {
             sessions: count,
             not_sent_parent_failed: unsent(&|end| matches!(end, SessionEnd::Failed | SessionEnd::Cancelled)),
             not_sent_run_ended: unsent(&|end| matches!(end, SessionEnd::Truncated | SessionEnd::NotStarted)),
-            ends: counted,
+            ends: SessionEnds::of(&ends),
             wall_ms: ms(|times| times.wall),
             busy_ms: ms(|times| times.busy),
             think_ms: ms(|times| times.wall - times.busy),
@@ -194,53 +207,9 @@ impl SessionSummary {
             first_user_token_ms: Spread::of(seen),
             waits: Waits::of(steps, &samples),
             prefill_rate: Spread::of(prefill.map(|sample| sample.prompt_len as f64 / sample.ttft).collect()),
-            by_uncached: UncachedSummary::all(good()),
+            by_uncached: Some(UncachedSummary::all(good())).filter(|ranges| !ranges.is_empty()),
             turns: TurnSummary::all(steps, &samples, known.as_ref()),
         }
-    }
-
-    /// Number of sessions with this outcome.
-    pub fn ended(&self, end: SessionEnd) -> usize {
-        self.ends.get(&end).copied().unwrap_or(0)
-    }
-
-    /// The object in result files.
-    pub fn to_json(&self) -> Value {
-        let mut dict = Dict::new();
-        if !self.source.is_empty() {
-            dict.set("source", self.source.clone());
-        }
-        dict.set("sessions", self.sessions);
-        for end in SessionEnd::ALL {
-            dict.set(end.name(), self.ended(end));
-        }
-        dict.set("not_sent_parent_failed", self.not_sent_parent_failed);
-        dict.set("not_sent_run_ended", self.not_sent_run_ended);
-        for (name, spread) in [
-            ("session_time_ms", self.wall_ms),
-            ("busy_time_ms", self.busy_ms),
-            ("think_time_ms", self.think_ms),
-            ("critical_path_ms", self.critical_path_ms),
-            ("time_to_last_turn_ms", self.to_last_turn_ms),
-            ("last_turn_ms", self.last_turn_ms),
-            ("time_to_first_user_token_ms", self.first_user_token_ms),
-            ("decode_tokens_per_s_per_user", self.decode_rate),
-            ("end_to_end_tokens_per_s_per_user", self.end_to_end_rate),
-            ("prefill_tokens_per_s", self.prefill_rate),
-            ("schedule_lag_ms", self.lag_ms),
-            ("predecessor_delay_ms", self.waits.predecessor_ms),
-            ("pause_requested_ms", self.waits.requested_ms),
-            ("pause_delivered_ms", self.waits.delivered_ms),
-            ("session_hit_rate", self.hit_rate),
-        ] {
-            dict.set(name, spread.to_json());
-        }
-        dict.set("sessions_without_user_token", self.without_user_token);
-        dict.set("prefix_cache", self.reuse.to_json());
-        dict.set("per_turn_metrics", self.turns.to_json());
-        let ranges = (!self.by_uncached.is_empty()).then(|| self.by_uncached.to_json());
-        dict.set("ttft_by_uncached_tokens", ranges);
-        dict.into()
     }
 }
 
@@ -303,7 +272,7 @@ mod tests {
         assert_eq!((mean(summary.wall_ms), mean(summary.busy_ms)), (Some(5500.0), Some(5000.0)));
         assert_eq!((mean(summary.think_ms), mean(summary.critical_path_ms)), (Some(500.0), Some(5500.0)));
         assert_eq!((mean(summary.to_last_turn_ms), mean(summary.last_turn_ms)), (Some(5000.0), Some(1000.0)));
-        assert_eq!((summary.reuse.cached_tokens, summary.reuse.reported_cached_tokens), (None, Some(64)));
+        assert_eq!((summary.reuse.hit_rate, summary.reuse.hit_rate_at_least), (None, Some(0.16)));
     }
 
     #[test]
@@ -328,7 +297,8 @@ mod tests {
         ];
         let sent: Vec<(usize, &Sample)> = samples.iter().map(|(at, sample)| (*at, sample)).collect();
         let summary = SessionSummary::of(&steps, &sent, None);
-        assert!(SessionEnd::ALL.into_iter().all(|end| summary.ended(end) == 1), "{:?}", summary.ends);
+        let once = SessionEnds { finished: 1, failed: 1, cancelled: 1, truncated: 1, not_started: 1 };
+        assert_eq!(summary.ends, once);
         assert_eq!((summary.not_sent_parent_failed, summary.not_sent_run_ended), (2, 3));
     }
 }

@@ -7,15 +7,17 @@ use crate::Sample;
 /// Tolerance in seconds for a pause to explain a scheduled time.
 const PAUSE_TOLERANCE_S: f64 = 1e-3;
 
-/// Pauses and delays of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Waits {
-    /// Planned pauses after a response that determined the next scheduled time, ms.
-    pub requested_ms: Option<Spread>,
-    /// Actual pauses: from the response's end to the next send, ms.
-    pub delivered_ms: Option<Spread>,
-    /// Delay of a scheduled time against the recording because predecessors took longer, ms.
-    pub predecessor_ms: Option<Spread>,
+tacho_core::record! {
+    /// Pauses and delays of a run.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct Waits {
+        /// Delay of a scheduled time against the recording because predecessors took longer, ms.
+        pub predecessor_ms as "predecessor_delay_ms": Option<Spread>,
+        /// Planned pauses after a response that determined the next scheduled time, ms.
+        pub requested_ms as "pause_requested_ms": Option<Spread>,
+        /// Actual pauses: from the response's end to the next send, ms.
+        pub delivered_ms as "pause_delivered_ms": Option<Spread>,
+    }
 }
 
 impl Waits {

@@ -1,64 +1,140 @@
-//! The arrays with one value per request.
+//! The arrays with one value per request, one row each.
 
 use std::io::{self, Write};
 
-use tacho_core::json::{Value, write_str, write_value, write_wtf8};
+use tacho_core::json::{Dict, Json, Value, write_str, write_value, write_wtf8};
 use tacho_metrics::{Sample, Samples};
 use tacho_record::RunRecord;
 
-/// The value per request in an array.
-#[derive(Clone, Copy)]
-pub(super) enum Column {
-    InputLens,
-    OutputLens,
-    Ttfts,
-    Itls,
-    Latencies,
-    QueueTimes,
-    GeneratedTexts,
-    Errors,
-    Scheduled,
-    Dispatched,
-    Sent,
-    FirstContent,
-    Done,
-    Outcomes,
-    Retries,
-    Sessions,
-    Turns,
-    CachedTokens,
-    Labels,
-    /// A value that only some requests have.
-    Rare(fn(&Sample) -> Value),
+use super::Detail;
+
+/// An array of a result file.
+pub(super) struct List {
+    pub(super) key: &'static str,
+    pub(super) schema: fn() -> Dict,
+    pub(super) about: &'static str,
+    /// The minimum detail of files that have it.
+    pub(super) detail: Detail,
+    /// Whether a run has it.
+    pub(super) applies: fn(&RunRecord) -> bool,
+    pub(super) column: Column,
 }
 
-/// The arrays of generated audio.
-const AUDIO: [(&str, Column); 5] = [
-    ("audio_ttfps", Column::Rare(|sample| sample.audio_ttfp().into())),
-    ("audio_rtfs", Column::Rare(|sample| sample.audio_rtf().into())),
-    ("audio_durations", Column::Rare(|sample| sample.audio().map(|audio| audio.duration).into())),
-    ("audio_underrun_times", Column::Rare(|sample| sample.audio().map(|audio| audio.underrun).into())),
-    ("audio_underrun_counts", Column::Rare(|sample| sample.audio().map(|audio| audio.underruns).into())),
+/// Writes the value of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Column(fn(&Sample, &mut Vec<u8>));
+
+const fn list(
+    key: &'static str,
+    schema: fn() -> Dict,
+    about: &'static str,
+    applies: fn(&RunRecord) -> bool,
+    write: fn(&Sample, &mut Vec<u8>),
+) -> List {
+    List { key, schema, about, detail: Detail::PerRequest, applies, column: Column(write) }
+}
+
+impl List {
+    /// In every file.
+    const fn brief(self) -> List {
+        List { detail: Detail::Brief, ..self }
+    }
+}
+
+/// vLLM's arrays, in its order.
+#[rustfmt::skip]
+pub(super) const VLLM: &[List] = &[
+    list("input_lens", counts, "Prompt tokens per request.", always, |row, out| value(out, row.prompt_len)),
+    list("output_lens", counts, "Output tokens per request.", is_generation, |row, out| value(out, row.output_len)),
+    list("ttfts", numbers, "TTFT per request, s.", is_generation, |row, out| write_float(out, row.ttft)),
+    list("itls", Vec::<Vec<f64>>::schema, "Inter-token latencies per request, s.", is_generation,
+        |row, out| write_floats(out, &row.itl.to_vec())),
+    list("latencies", numbers, "End-to-end latency per request, s.", always, |row, out| write_float(out, row.latency))
+        .brief(),
+    list("start_times", numbers, "Send time per request, s.", is_generation, |row, out| write_float(out, row.sent)),
+    list("queue_times", numbers, "Wait for a concurrency slot per request, s.", always,
+        |row, out| write_float(out, row.queue_time())).brief(),
+    list("generated_texts", texts, "Output per request.", is_generation, |row, out| write_wtf8(out, &row.text)),
+    list("errors", texts, "Error per request; empty where it succeeded.", always, |row, out| write_str(out, &row.error)),
 ];
 
-/// The arrays of generated images.
-const IMAGES: [(&str, Column); 1] = [("image_counts", Column::Rare(|sample| sample.images().into()))];
-
-/// The arrays of audio that is sent as it is recorded.
-const RECORDED: [(&str, Column); 2] = [
-    ("ttfts_from_audio", Column::Rare(|sample| sample.ttft_from_audio().into())),
-    ("finalization_latencies", Column::Rare(|sample| sample.finalization_latency().into())),
+/// tacho's own arrays.
+#[rustfmt::skip]
+pub(super) const OWN: &[List] = &[
+    list("scheduled", numbers, "Scheduled send time per request, s.", always, |row, out| write_float(out, row.scheduled)),
+    list("dispatched", numbers, "When a request was dispatched, before any wait for a slot, s.", always,
+        |row, out| write_float(out, row.dispatched)),
+    list("sent", numbers, "When a request was sent, s.", always, |row, out| write_float(out, row.sent)),
+    list("first_content", numbers, "Time to the first event with content per request, s.", always,
+        |row, out| value(out, row.first_content)),
+    list("done", numbers, "When a response ended, s.", always, |row, out| write_float(out, row.done)),
+    list("outcome", texts, "Outcome per request.", always,
+        |row, out| write_str(out, row.failure.map_or("complete", |failure| failure.name()))),
+    list("request_retries", counts, "Additional attempts per request.", always,
+        |row, out| value(out, u64::from(row.retries))),
+    list("audio_ttfps", numbers, "Time to the first generated audio per request, s.", has_audio,
+        |row, out| value(out, row.audio_ttfp())),
+    list("audio_rtfs", numbers, "Real-time factor per request.", has_audio, |row, out| value(out, row.audio_rtf())),
+    list("audio_durations", numbers, "Duration of the generated audio per request, s.", has_audio,
+        |row, out| value(out, row.audio().map(|audio| audio.duration))),
+    list("audio_underrun_times", numbers, "Time for which playback waited for audio per request, s.", has_audio,
+        |row, out| value(out, row.audio().map(|audio| audio.underrun))),
+    list("audio_underrun_counts", counts, "Gaps in the playback per request.", has_audio,
+        |row, out| value(out, row.audio().map(|audio| audio.underruns))),
+    list("image_counts", counts, "Generated images per request.", has_images, |row, out| value(out, row.images())),
+    list("ttfts_from_audio", numbers, "Time from the start of the audio input to the first text per request, s.",
+        has_paced_audio, |row, out| value(out, row.ttft_from_audio())),
+    list("finalization_latencies", numbers, "Time from the end of the audio input to the transcript per request, s.",
+        has_paced_audio, |row, out| value(out, row.finalization_latency())),
+    list("labels", Value::schema, "Labels per request: an object of texts.", |record| !record.groups.is_empty(),
+        |row, out| out.extend_from_slice(row.labels.to_json().as_bytes())),
+    list("session", counts, "Session per request.", has_sessions,
+        |row, out| value(out, row.session.map(|(session, _)| u64::from(session)))),
+    list("turn", counts, "Turn per request.", has_sessions,
+        |row, out| value(out, row.session.map(|(_, turn)| u64::from(turn)))),
+    list("cached_tokens", counts, "Prompt tokens from the prefix cache per request, by the server's usage.",
+        has_sessions, |row, out| value(out, row.cached_tokens)),
 ];
 
-/// The arrays of the media that a run has.
-pub(super) fn media(record: &RunRecord) -> impl Iterator<Item = (&'static str, Column)> {
-    let media = record.summary.media();
-    let parts: [(bool, &[(&str, Column)]); 3] = [
-        (media.is_some_and(|media| media.audio.is_some()), &AUDIO),
-        (media.is_some_and(|media| media.images.is_some()), &IMAGES),
-        (record.open_loop.finalization_latency.is_some(), &RECORDED),
-    ];
-    parts.into_iter().filter(|(has, _)| *has).flat_map(|(_, columns)| columns.iter().copied())
+fn counts() -> Dict {
+    Vec::<Option<u64>>::schema()
+}
+
+fn numbers() -> Dict {
+    Vec::<f64>::schema()
+}
+
+fn texts() -> Dict {
+    Vec::<Option<String>>::schema()
+}
+
+fn always(_: &RunRecord) -> bool {
+    true
+}
+
+fn is_generation(record: &RunRecord) -> bool {
+    record.summary.generation().is_some()
+}
+
+fn has_audio(record: &RunRecord) -> bool {
+    record.summary.media().is_some_and(|media| media.audio.is_some())
+}
+
+fn has_images(record: &RunRecord) -> bool {
+    record.summary.media().is_some_and(|media| media.images.is_some())
+}
+
+/// Whether input audio was sent at its own pace.
+fn has_paced_audio(record: &RunRecord) -> bool {
+    record.open_loop.finalization_latency.is_some()
+}
+
+fn has_sessions(record: &RunRecord) -> bool {
+    record.sessions.is_some()
+}
+
+fn value(text: &mut Vec<u8>, value: impl Into<Value>) {
+    write_value(text, &value.into());
 }
 
 impl Column {
@@ -71,35 +147,10 @@ impl Column {
             if at > 0 {
                 text.extend_from_slice(b", ");
             }
-            self.write_cell(&sample, &mut text);
+            self.0(&sample, &mut text);
             out.write_all(&text)?;
         }
         out.write_all(b"]")
-    }
-
-    fn write_cell(self, sample: &Sample, text: &mut Vec<u8>) {
-        match self {
-            Column::InputLens => write_value(text, &Value::from(sample.prompt_len)),
-            Column::OutputLens => write_value(text, &Value::from(sample.output_len)),
-            Column::Ttfts => write_float(text, sample.ttft),
-            Column::Itls => write_floats(text, &sample.itl.to_vec()),
-            Column::Latencies => write_float(text, sample.latency),
-            Column::QueueTimes => write_float(text, sample.queue_time()),
-            Column::GeneratedTexts => write_wtf8(text, &sample.text),
-            Column::Errors => write_str(text, &sample.error),
-            Column::Scheduled => write_float(text, sample.scheduled),
-            Column::Dispatched => write_float(text, sample.dispatched),
-            Column::Sent => write_float(text, sample.sent),
-            Column::FirstContent => write_value(text, &Value::from(sample.first_content)),
-            Column::Done => write_float(text, sample.done),
-            Column::Sessions => write_value(text, &Value::from(sample.session.map(|(session, _)| u64::from(session)))),
-            Column::Turns => write_value(text, &Value::from(sample.session.map(|(_, turn)| u64::from(turn)))),
-            Column::CachedTokens => write_value(text, &Value::from(sample.cached_tokens)),
-            Column::Labels => text.extend_from_slice(sample.labels.to_json().as_bytes()),
-            Column::Rare(of) => write_value(text, &of(sample)),
-            Column::Retries => write_value(text, &Value::from(u64::from(sample.retries))),
-            Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tacho_core::json::{Value, write_str, write_value};
+use tacho_core::json::{Dict, Value, write_str, write_value};
 use tacho_metrics::Samples;
 
 use super::columns::Column;
@@ -46,10 +46,8 @@ impl Fields {
         }
     }
 
-    pub(super) fn update(&mut self, other: Fields) {
-        for (key, field) in other.entries {
-            self.set(&key, field);
-        }
+    pub(super) fn update(&mut self, other: &Dict) {
+        other.iter().for_each(|(key, value)| self.set(key, value.clone()));
     }
 
     pub(super) fn remove(&mut self, key: &str) {

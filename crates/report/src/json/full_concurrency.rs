@@ -1,6 +1,7 @@
 //! The steady-state window of vLLM's Rust client, as it is written and printed there.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::dict;
+use tacho_core::json::{Dict, Json};
 use tacho_metrics::{SteadyState, SteadyWindow};
 
 use crate::style::{percent, two, value_line};
@@ -8,38 +9,40 @@ use crate::style::{percent, two, value_line};
 /// Width of its block in columns.
 const WIDTH: usize = 47;
 
-/// The object under `steady_state`; `null` if the run never reached its concurrency limit.
-pub(crate) fn json(state: &SteadyState) -> Value {
-    let Some(found) = &state.window else { return Value::Null };
-    let mut window = Dict::new();
-    window.set("start_s", found.start);
-    window.set("end_s", found.end);
-    window.set("duration_s", found.seconds());
-    window.set("target_concurrency", found.target);
-    window.set("threshold", found.threshold);
-    window.set("threshold_abs", found.enough);
-    window.set("observed_peak", found.peak);
-    window.set("requests_started_in_window", found.started);
-    window.set("requests_completed_in_window", found.completed);
-    window.set("requests_total", found.total);
-    window.set("warning", found.warning());
-    let mut all = Dict::new();
-    all.set("window", window);
-    all.set("request_throughput", found.request_throughput);
-    all.set("input_throughput", found.input_throughput);
-    all.set("output_throughput", found.output_throughput);
-    all.set("total_token_throughput", found.total_throughput());
+/// Its JSON.
+pub(super) fn json(found: &SteadyWindow) -> Dict {
+    let window = dict! {
+        "start_s": found.start,
+        "end_s": found.end,
+        "duration_s": found.seconds(),
+        "target_concurrency": found.target,
+        "threshold": found.threshold,
+        "threshold_abs": found.enough,
+        "observed_peak": found.peak,
+        "requests_started_in_window": found.started,
+        "requests_completed_in_window": found.completed,
+        "requests_total": found.total,
+        "warning": found.warning(),
+    };
+    let mut all = dict! {
+        "window": window,
+        "request_throughput": found.request_throughput,
+        "input_throughput": found.input_throughput,
+        "output_throughput": found.output_throughput,
+        "total_token_throughput": found.total_throughput(),
+    };
     if let (Some(ttft), Some(tpot)) = (&found.ttft, &found.tpot) {
-        all.set("mean_ttft_ms", ttft.mean_ms);
-        all.set("median_ttft_ms", ttft.median_ms);
-        let pair = |&(percentile, value): &(f64, f64)| Value::List(vec![percentile.into(), value.into()]);
-        all.set("percentiles_ttft_ms", Value::List(ttft.percentiles_ms.iter().map(pair).collect()));
-        all.set("mean_tpot_ms", tpot.mean_ms);
-        all.set("median_tpot_ms", tpot.median_ms);
-        all.set("p90_tpot_ms", tpot.percentile_ms(90.0));
-        all.set("p99_tpot_ms", tpot.percentile_ms(99.0));
+        all.update(&dict! {
+            "mean_ttft_ms": ttft.mean_ms,
+            "median_ttft_ms": ttft.median_ms,
+            "percentiles_ttft_ms": ttft.percentiles_ms.to_json(),
+            "mean_tpot_ms": tpot.mean_ms,
+            "median_tpot_ms": tpot.median_ms,
+            "p90_tpot_ms": tpot.percentile_ms(90.0),
+            "p99_tpot_ms": tpot.percentile_ms(99.0),
+        });
     }
-    Value::Dict(all)
+    all
 }
 
 /// Its block in the report, if requested. Its labels differ from vLLM's, so that a script finds each of those only

@@ -1,222 +1,265 @@
 //! The `tacho` key of a result file: tacho's own metrics, separate from vLLM's.
 
 use tacho_core::StageSpan;
-use tacho_core::json::{Codec, Dict, Flat, Json, Value};
-use tacho_metrics::{Bound, Interval, MetricKind, Statistics, Steady, Trust};
-use tacho_record::RunRecord;
+use tacho_core::json::{Dict, Keyed, ListOf, Merged, Optional, Value};
+use tacho_core::view;
+use tacho_metrics::sessions::SessionSummary;
+use tacho_metrics::{Bound, Caveat, MetricKind, MetricSettings, RankUse, Statistics, Steady, SteadyState, Trust};
 use tacho_record::metric::{Part, TIMES, Times};
+use tacho_record::{Provenance, RunRecord};
 
-use super::columns::{self, Column};
-use super::fields::Fields;
-use super::{Detail, group_fields, metric_fields, statistics_fields};
-use super::{server, telemetry};
+use super::Detail;
+use super::metrics::{Latencies, Metrics, latency_fields, metric_fields, statistics_fields};
+use super::server::ServerSamples;
+use super::telemetry::{MachineSamples, machine_samples};
 
-/// The object under the key.
-pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
-    let mut fields = Fields::default();
-    fields.set("version", RunRecord::VERSION);
-    fields.set("strict_parity", record.setup.strict_parity);
-    fields.set("interrupted", record.setup.interrupted);
-    fields.set("start", record.setup.started.as_str());
-    if let Some(workload) = record.workload() {
-        fields.set("workload", workload);
+view! {
+    /// tacho's own metrics, without the per-request lists.
+    pub(super) struct Own(r: &RunRecord, detail: Detail) {
+        /// Version of this object.
+        version: u64 = RunRecord::VERSION,
+        /// Whether --strict-parity was set.
+        strict_parity: bool = r.setup.strict_parity,
+        /// Whether a signal ended the run.
+        interrupted: bool = r.setup.interrupted,
+        /// Start of the run, ISO 8601 in UTC.
+        start: String = r.setup.started.clone(),
+        /// Digest of what is sent and when: equal digests of one version mean equal requests at equal times.
+        workload: Optional<String> = r.workload().map(str::to_owned),
+        /// Where the result comes from.
+        provenance: Origin = Origin::of(r),
+        /// Requests that were sent.
+        requests: u64 = r.open_loop.requests,
+        /// Requests by outcome: complete, and each kind of failure.
+        outcomes: Keyed<u64> = outcomes(r),
+        /// Maximum requests in flight at one time.
+        peak_concurrency: u64 = r.open_loop.peak_concurrency,
+        /// Most output tokens in any second, wherever it starts; counted as tokens.
+        peak_output_tokens_per_s: f64 = r.open_loop.peak_output_tokens_per_s,
+        /// Goodput with latencies from the scheduled send time, req/s.
+        goodput_from_schedule: Option<f64> = r.open_loop.goodput_from_schedule,
+        /// Rate of the schedule, req/s; null without one.
+        planned_request_rate: Option<f64> = r.open_loop.rates.map(|rates| rates.planned),
+        /// Rate at which requests were sent, req/s.
+        delivered_request_rate: Option<f64> = r.open_loop.rates.map(|rates| rates.delivered),
+        /// Fraction of token events that arrived together with another.
+        coalesced_fraction: f64 = r.open_loop.coalesced_fraction,
+        /// Responses without a token count from the server.
+        unreported_lengths: u64 = r.open_loop.unreported_lengths,
+        /// Requests that were sent more than once.
+        retried_requests: u64 = r.open_loop.retried.0,
+        /// Additional attempts in total.
+        retries: u64 = r.open_loop.retried.1,
+        /// Where the token counts of itl_per_token come from.
+        itl_per_token_source: Optional<String> =
+            r.open_loop.itl_per_token.as_ref().map(|(_, source)| source.name().to_owned()),
+        /// Output tokens of reasoning.
+        reasoning_tokens: Optional<u64> = r.open_loop.reasoning_tokens.map(|(reasoning, _)| reasoning),
+        /// Output tokens after reasoning.
+        answer_tokens: Optional<u64> = r.open_loop.reasoning_tokens.map(|(_, answer)| answer),
+        /// Probe requests that succeeded.
+        probe_completed: Optional<u64> = r.measured.probe.map(|probe| probe.completed),
+        /// Probe requests that failed.
+        probe_failed: Optional<u64> = r.measured.probe.map(|probe| probe.failed),
+        latencies: Merged<Latencies<false>> = latencies(r),
+        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Own]),
+        /// Connections opened during the run.
+        connections_opened: usize = r.open_loop.connect.count,
+        /// Steady-state window (MSER-5) and its metrics; missing without one.
+        steady_state: Optional<SteadyPart> = r.steady.as_ref().map(SteadyPart::of),
+        /// Window in which the run was at full concurrency; null without one.
+        full_concurrency: Optional<Option<Dict>> = full_concurrency(r, false),
+        /// Confidence level of the intervals.
+        confidence: f64 = tacho_metrics::interval::CONFIDENCE,
+        /// Confidence interval of each metric: lower and upper bound, `null` where the run is too short to bound it.
+        /// Empty for one burst; `caveats` has the reason.
+        intervals: Keyed<[Option<f64>; 2]> = intervals(r),
+        /// Whether the client kept up.
+        client: Optional<Client> = r.trust.as_ref().map(Client::of),
+        /// Warnings.
+        caveats: ListOf<Warning> = r.caveats.iter().map(Warning::of).collect(),
+        /// Metrics by label and value (class, stage, replica, adapter), with vLLM's keys and intervals.
+        groups: Optional<Value> = (!r.groups.is_empty()).then(|| groups(r).into()),
+        /// Start of a run with stages, on the clock of the times per request, s.
+        origin_s: Optional<f64> = (!r.setup.stages.is_empty()).then_some(r.measured.origin),
+        /// Stages of the load.
+        stages: Optional<ListOf<Stage>> = (!r.setup.stages.is_empty()).then(|| stages(r)),
+        /// Ranks of a distributed run.
+        ranks: Optional<Vec<RankUse>> = Some(r.measured.ranks.clone()).filter(|ranks| !ranks.is_empty()),
+        /// Session metrics.
+        sessions: Optional<SessionSummary> = r.sessions.clone(),
+        /// Samples of the server's /metrics.
+        server_metrics: Optional<ServerSamples> =
+            (!r.measured.server.is_empty()).then(|| ServerSamples::of(&r.measured.server, detail)),
+        /// Samples of GPUs and machines.
+        telemetry: Optional<MachineSamples> = machine_samples(r, detail),
     }
-    fields.set("provenance", record.provenance_json());
-    fields.set("requests", record.open_loop.requests);
-    fields.set("outcomes", outcomes(record));
-    peaks_and_rates(record, &mut fields);
-    own_metrics(record, &mut fields);
-    fields.set("connections_opened", record.open_loop.connect.count);
-    if let Some(steady) = &record.steady {
-        fields.set("steady_state", steady_fields(steady));
-    }
-    if let Some(state) = record.steady_state.as_ref().filter(|state| !state.requested) {
-        fields.set("full_concurrency", crate::json::full_concurrency::json(state));
-    }
-    fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
-    fields.set("intervals", intervals(record));
-    if let Some(trust) = &record.trust {
-        fields.set("client", client(trust));
-    }
-    fields.set("caveats", caveats(record));
-    if !record.groups.is_empty() {
-        fields.set("groups", groups(record));
-    }
-    if !record.setup.stages.is_empty() {
-        fields.set("origin_s", record.measured.origin);
-        fields.set("stages", stages(record));
-    }
-    if !record.measured.ranks.is_empty() {
-        fields.set("ranks", record.measured.ranks.to_json());
-    }
-    if let Some(sessions) = &record.sessions {
-        fields.set("sessions", sessions.to_json());
-    }
-    if !record.measured.server.is_empty() {
-        fields.set("server_metrics", server::metrics(&record.measured.server, detail));
-    }
-    if !record.measured.telemetry.is_empty() {
-        fields.set("telemetry", telemetry::telemetry(record, detail));
-    }
-    if detail == Detail::PerRequest {
-        fields.set("scheduled", Column::Scheduled);
-        fields.set("dispatched", Column::Dispatched);
-        fields.set("sent", Column::Sent);
-        fields.set("first_content", Column::FirstContent);
-        fields.set("done", Column::Done);
-        fields.set("outcome", Column::Outcomes);
-        fields.set("request_retries", Column::Retries);
-        columns::media(record).for_each(|(key, column)| fields.set(key, column));
-        if !record.groups.is_empty() {
-            fields.set("labels", Column::Labels);
-        }
-        if record.sessions.is_some() {
-            fields.set("session", Column::Sessions);
-            fields.set("turn", Column::Turns);
-            fields.set("cached_tokens", Column::CachedTokens);
-        }
-    }
-    fields
 }
 
-/// The steady state of the run.
-fn steady_fields(steady: &Steady) -> Fields {
-    let mut fields = Fields::default();
-    fields.set("rule", tacho_metrics::steady::RULE);
-    fields.set("reached", steady.reached);
-    fields.set("start_s", steady.start);
-    fields.set("end_s", steady.end);
-    fields.set("requests", steady.requests);
-    fields.set("request_throughput", steady.request_throughput);
+view! {
+    /// The provenance with the settings of metrics.
+    struct Origin(r: &RunRecord) {
+        provenance: Merged<Provenance> = r.provenance.clone(),
+        /// Tokenizer.
+        tokenizer: Optional<String> = r.setup.tokenizer_id.clone(),
+        settings: Merged<MetricSettings> = r.setup.metrics.clone(),
+    }
+}
+
+view! {
+    /// The steady-state window by MSER-5.
+    struct SteadyPart(steady: &Steady) {
+        /// Method that found the window.
+        rule: String = tacho_metrics::steady::RULE.to_owned(),
+        /// Whether the run reached a steady state.
+        reached: bool = steady.reached,
+        /// Start of the window, s.
+        start_s: f64 = steady.start,
+        /// End of the window, s.
+        end_s: f64 = steady.end,
+        /// Requests sent in the window.
+        requests: usize = steady.requests,
+        /// Completions in the window, req/s.
+        request_throughput: f64 = steady.request_throughput,
+        latencies: Merged<Latencies<false>> = steady_latencies(steady),
+        /// Relative change of latency between the halves of the window.
+        drift: Option<f64> = steady.drift,
+        /// Whether the queue kept growing.
+        queue_unstable: bool = steady.backlog.is_some(),
+    }
+}
+
+view! {
+    /// The client's self-assessment.
+    struct Client(trust: &Trust) {
+        /// Whether the verdict is ok.
+        trustworthy: bool = trust.is_ok(),
+        /// The verdict: one of the words under [client verdict](metrics.md#client-verdict).
+        word: String = trust.verdict.word().to_owned(),
+        /// The verdict, with its effect.
+        verdict: String = trust.text(),
+        /// The range in which each printed latency lies if a client without delays measures it, ms. Absent where
+        /// unknown.
+        bounds: Optional<Keyed<[Option<f64>; 2]>> = trust.bounds.as_ref().map(|all| all.iter().map(bound).collect()),
+        /// Who takes receive timestamps: the kernel or the client.
+        clock_source: String = trust.timestamps.name().to_owned(),
+        /// Delay between scheduled and actual send, median, ms.
+        p50_lateness_ms: Option<f64> = percentile(&trust.lateness, 50.0),
+        /// The same, p99, ms.
+        p99_lateness_ms: Option<f64> = percentile(&trust.lateness, 99.0),
+        /// The same, maximum, ms.
+        max_lateness_ms: Option<f64> = trust.lateness.as_ref().map(|lateness| lateness.max_ms),
+        /// Delay between receive timestamp and processing, median, ms.
+        p50_wake_lag_ms: Option<f64> = percentile(&trust.wake_lag, 50.0),
+        /// The same, p99, ms.
+        p99_wake_lag_ms: Option<f64> = percentile(&trust.wake_lag, 99.0),
+        /// The same, maximum, ms.
+        max_wake_lag_ms: Option<f64> = trust.wake_lag.as_ref().map(|lag| lag.max_ms),
+        /// Fraction of events that were read together because the client was late.
+        late_coalesced_fraction: f64 = trust.late_coalesced_fraction,
+        /// Fraction of time that each worker was busy.
+        busy: Vec<f64> = trust.busy.clone(),
+        /// Connections in the pool.
+        connections: u64 = trust.connections,
+        /// Connections that could not be opened.
+        connect_failures: u64 = trust.connect_failures,
+        /// Kolmogorov-Smirnov distance between planned and actual gaps.
+        arrival_distance: Option<f64> = trust.arrival_distance,
+        /// Bound on the clock difference between ranks, ms.
+        clock_bound_ms: Optional<f64> = trust.clock_bound_ms,
+    }
+}
+
+view! {
+    struct Warning(caveat: &Caveat) {
+        /// Code of the warning.
+        kind: String = caveat.kind().to_owned(),
+        /// The warning as a sentence.
+        text: String = caveat.text(),
+    }
+}
+
+view! {
+    struct Stage(span: &StageSpan, recovery: Option<f64>) {
+        span: Merged<StageSpan> = span.clone(),
+        /// Time to recover after a stage that is heavier than the one before, s; 0 if it did not degrade, null if never
+        /// or undefined.
+        recovery_s: Option<f64> = recovery,
+    }
+}
+
+fn stages(record: &RunRecord) -> Vec<Dict> {
+    let times = record.recoveries.iter().copied().chain(std::iter::repeat(None));
+    record.setup.stages.iter().zip(times).map(|(span, time)| Stage::of(span, time)).collect()
+}
+
+/// The window at full concurrency, where a flag requested it or not; the inner value is `None` if the run never
+/// reached its concurrency limit.
+pub(super) fn full_concurrency(record: &RunRecord, requested: bool) -> Option<Option<Dict>> {
+    let state: &SteadyState = record.steady_state.as_ref().filter(|state| state.requested == requested)?;
+    Some(state.window.as_ref().map(super::full_concurrency::json))
+}
+
+fn steady_latencies(steady: &Steady) -> Dict {
+    let mut fields = Dict::new();
     statistics_fields(&mut fields, Times::of(MetricKind::Ttft), &steady.ttft);
     statistics_fields(&mut fields, Times::of(MetricKind::E2el), &steady.e2el);
-    fields.set("drift", steady.drift);
-    fields.set("queue_unstable", steady.backlog.is_some());
     fields
 }
 
-/// Latencies and other metrics that vLLM does not write.
-fn own_metrics(record: &RunRecord, fields: &mut Fields) {
-    for (times, statistics) in statistics(record) {
-        statistics_fields(fields, times, statistics);
-        fields.set(&format!("max_{}_ms", times.name), statistics.max_ms);
-    }
-    metric_fields(record, Part::Own, fields);
-}
-
-/// The groups by label and value, each with vLLM's keys.
-fn groups(record: &RunRecord) -> Fields {
-    let mut all = Fields::default();
-    for key in record.group_keys() {
-        let mut named = Fields::default();
-        for group in record.groups_by(key) {
-            let mut fields = group_fields(&group.record);
-            own_metrics(&group.record, &mut fields);
-            fields.set("outcomes", outcomes(&group.record));
-            fields.set("intervals", intervals(&group.record));
-            named.set(&group.name, fields);
-        }
-        all.set(key, named);
-    }
-    all
-}
-
-/// The stages of the load, with their time to recover.
-fn stages(record: &RunRecord) -> Vec<Value> {
-    let times = record.recoveries.iter().copied().chain(std::iter::repeat(None));
-    let stage = |(stage, time): (&StageSpan, Option<f64>)| {
-        let mut dict = Dict::new();
-        Flat::set(&mut dict, "", stage);
-        dict.set("recovery_s", time);
-        Value::Dict(dict)
-    };
-    record.setup.stages.iter().zip(times).map(stage).collect()
-}
-
-fn finite(value: f64) -> Value {
-    Value::from(Some(value).filter(|value| value.is_finite()))
-}
-
-/// Lower and upper bound by key; `null` if the run is too short for an upper bound.
-fn intervals(record: &RunRecord) -> Dict {
-    let pair = |(key, interval): (&str, Interval)| {
-        (key.to_owned(), Value::List(vec![finite(interval.low), finite(interval.high)]))
-    };
-    record.intervals.iter().map(pair).collect()
-}
-
-fn outcomes(record: &RunRecord) -> Dict {
-    record.open_loop.outcomes.iter().map(|&(name, count)| (name.to_owned(), Value::from(count))).collect()
-}
-
-fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
-    let open_loop = &record.open_loop;
-    fields.set("peak_concurrency", open_loop.peak_concurrency);
-    fields.set("peak_output_tokens_per_s", open_loop.peak_output_tokens_per_s);
-    fields.set("goodput_from_schedule", open_loop.goodput_from_schedule);
-    fields.set("planned_request_rate", open_loop.rates.map(|rates| rates.planned));
-    fields.set("delivered_request_rate", open_loop.rates.map(|rates| rates.delivered));
-    fields.set("coalesced_fraction", open_loop.coalesced_fraction);
-    fields.set("unreported_lengths", open_loop.unreported_lengths);
-    fields.set("retried_requests", open_loop.retried.0);
-    fields.set("retries", open_loop.retried.1);
-    if let Some((_, source)) = &open_loop.itl_per_token {
-        fields.set("itl_per_token_source", source.name());
-    }
-    if let Some((reasoning, answer)) = open_loop.reasoning_tokens {
-        fields.set("reasoning_tokens", reasoning);
-        fields.set("answer_tokens", answer);
-    }
-    if let Some(probe) = record.measured.probe {
-        fields.set("probe_completed", probe.completed);
-        fields.set("probe_failed", probe.failed);
-    }
-}
-
-/// The latencies by name: tacho's own, and those that vLLM measures but does not always write.
-fn statistics(record: &RunRecord) -> Vec<(&'static Times, &Statistics)> {
+/// The latencies that vLLM does not write: tacho's own, and those that vLLM measures but does not always write.
+fn latencies(record: &RunRecord) -> Dict {
     let wanted = |times: &&Times| match times.name {
         "ttft" | "tpot" | "itl" => !record.setup.has_tokenizer(),
         "e2el" => false,
         _ => !times.is_audio(),
     };
-    TIMES.iter().filter(wanted).filter_map(|times| Some((times, (times.read)(record)?))).collect()
+    let mut fields = Dict::new();
+    for (times, statistics) in TIMES.iter().filter(wanted).filter_map(|times| Some((times, (times.read)(record)?))) {
+        statistics_fields(&mut fields, times, statistics);
+        fields.set(format!("max_{}_ms", times.name), statistics.max_ms);
+    }
+    fields
 }
 
-/// The client's self-assessment.
-fn client(trust: &Trust) -> Dict {
-    let mut client = Dict::new();
-    client.set("trustworthy", trust.is_ok());
-    client.set("word", trust.verdict.word());
-    client.set("verdict", trust.text());
-    if let Some(bounds) = &trust.bounds {
-        let pair = |bound: &Bound| (bound.key(), Value::List(vec![bound.low_ms.into(), finite(bound.high_ms)]));
-        client.set("bounds", bounds.iter().map(pair).collect::<Dict>());
+view! {
+    /// The metrics of a group of requests.
+    struct GroupPart(r: &RunRecord) {
+        vllm_metrics: Merged<Metrics<false>> =
+            metric_fields(r, &[Part::Totals, Part::Peaks, Part::Audio, Part::Images]),
+        vllm_latencies: Merged<Latencies<true>> = latency_fields(r),
+        latencies: Merged<Latencies<false>> = latencies(r),
+        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Own]),
+        outcomes: Keyed<u64> = outcomes(r),
+        intervals: Keyed<[Option<f64>; 2]> = intervals(r),
     }
-    client.set("clock_source", trust.timestamps.name());
-    for (name, statistics) in [("lateness", &trust.lateness), ("wake_lag", &trust.wake_lag)] {
-        let percentile = |percent| statistics.as_ref().and_then(|statistics| statistics.percentile_ms(percent));
-        client.set(format!("p50_{name}_ms"), percentile(50.0));
-        client.set(format!("p99_{name}_ms"), percentile(99.0));
-        client.set(format!("max_{name}_ms"), statistics.as_ref().map(|statistics| statistics.max_ms));
-    }
-    client.set("late_coalesced_fraction", trust.late_coalesced_fraction);
-    client.set("busy", trust.busy.iter().map(|&busy| Value::from(busy)).collect::<Vec<_>>());
-    client.set("connections", trust.connections);
-    client.set("connect_failures", trust.connect_failures);
-    client.set("arrival_distance", trust.arrival_distance);
-    if let Some(bound) = trust.clock_bound_ms {
-        client.set("clock_bound_ms", bound);
-    }
-    client
 }
 
-fn caveats(record: &RunRecord) -> Vec<Value> {
-    let entry = |caveat: &tacho_metrics::Caveat| {
-        let mut entry = Dict::new();
-        entry.set("kind", caveat.kind());
-        entry.set("text", caveat.text());
-        Value::Dict(entry)
+/// The groups by label and value, each with vLLM's keys.
+fn groups(record: &RunRecord) -> Dict {
+    let named = |key: &str| -> Dict {
+        record.groups_by(key).map(|group| (group.name.clone(), GroupPart::of(&group.record).into())).collect()
     };
-    record.caveats.iter().map(entry).collect()
+    record.group_keys().into_iter().map(|key| (key.to_owned(), named(key).into())).collect()
+}
+
+fn finite(value: f64) -> Option<f64> {
+    Some(value).filter(|value| value.is_finite())
+}
+
+fn intervals(record: &RunRecord) -> Vec<(String, [Option<f64>; 2])> {
+    let intervals = record.intervals.iter();
+    intervals.map(|(key, interval)| (key.to_owned(), [interval.low, interval.high].map(finite))).collect()
+}
+
+fn outcomes(record: &RunRecord) -> Vec<(String, u64)> {
+    record.open_loop.outcomes.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn bound(bound: &Bound) -> (String, [Option<f64>; 2]) {
+    (bound.key(), [Some(bound.low_ms), finite(bound.high_ms)])
+}
+
+fn percentile(statistics: &Option<Statistics>, percent: f64) -> Option<f64> {
+    statistics.as_ref()?.percentile_ms(percent)
 }

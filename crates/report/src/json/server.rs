@@ -1,41 +1,38 @@
 //! The server's own metrics during the run: series in a detailed file, their summary in every one.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Keyed, Optional, Value};
+use tacho_core::{dict, view};
+use tacho_metrics::server_metrics::Series;
 use tacho_metrics::{SeriesKind, ServerMetrics};
 
 use super::Detail;
 
-/// The object under `server_metrics`.
-pub(super) fn metrics(metrics: &ServerMetrics, detail: Detail) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("samples", metrics.times.len());
-    dict.set("prefix_cache_hit_rate", metrics.prefix_cache_hit_rate());
-    dict.set("summary", summary(metrics));
-    if detail == Detail::PerRequest {
-        dict.set("times", floats(&metrics.times));
-        let series = metrics.series.iter().map(|series| (series.name.clone(), Value::List(floats(&series.values))));
-        dict.set("series", series.collect::<Dict>());
+view! {
+    pub(super) struct ServerSamples(metrics: &ServerMetrics, detail: Detail) {
+        /// How often it was sampled.
+        samples: usize = metrics.times.len(),
+        /// Fraction of prompt tokens found in the prefix cache.
+        prefix_cache_hit_rate: Option<f64> = metrics.prefix_cache_hit_rate(),
+        /// By metric: mean and max of gauges, delta of counters.
+        summary: Value = metrics.series.iter().map(summary).collect::<Dict>().into(),
+        /// Sample times, s. Needs --save-detailed.
+        times: Optional<Vec<Option<f64>>> = detail.per_request(|| known(&metrics.times)),
+        /// By metric: the samples; null where one is missing. Needs --save-detailed.
+        series: Optional<Keyed<Vec<Option<f64>>>> = detail.per_request(|| {
+            metrics.series.iter().map(|series| (series.name.clone(), known(&series.values))).collect()
+        }),
     }
-    dict
 }
 
-/// Mean and maximum of gauges, increase of counters.
-fn summary(metrics: &ServerMetrics) -> Dict {
-    let entry = |series: &tacho_metrics::server_metrics::Series| {
-        let mut entry = Dict::new();
-        match series.kind {
-            SeriesKind::Gauge => {
-                entry.set("mean", series.mean());
-                entry.set("max", series.max());
-            }
-            SeriesKind::Counter => entry.set("delta", series.growth()),
-        }
-        (series.name.clone(), Value::Dict(entry))
+fn summary(series: &Series) -> (String, Value) {
+    let entry = match series.kind {
+        SeriesKind::Gauge => dict! { "mean": series.mean(), "max": series.max() },
+        SeriesKind::Counter => dict! { "delta": series.growth() },
     };
-    metrics.series.iter().map(entry).collect()
+    (series.name.clone(), entry.into())
 }
 
 /// JSON has no NaN: missing values are null.
-fn floats(numbers: &[f64]) -> Vec<Value> {
-    numbers.iter().map(|&number| if number.is_finite() { Value::Float(number) } else { Value::Null }).collect()
+fn known(numbers: &[f64]) -> Vec<Option<f64>> {
+    numbers.iter().map(|&number| Some(number).filter(|number| number.is_finite())).collect()
 }
