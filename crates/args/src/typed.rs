@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tacho_core::bounded::Pause;
-use tacho_core::json::Value;
+use tacho_core::json::{Named, Value};
 use tacho_core::secret::Secret;
 
 use crate::grammar::Setting;
@@ -33,6 +33,16 @@ impl<T: FromWord> FromFlag for Option<T> {
     fn from_flag(setting: Setting<'_>) -> Self {
         setting.value.as_str().map(T::from_word)
     }
+}
+
+/// Reads a choice among the names of an enum of another crate.
+pub fn named<T: Named>(setting: Setting<'_>) -> T {
+    setting.value.as_str().and_then(T::from_name).expect("the row has the names as choices, and one as default")
+}
+
+/// Like [`named`], for tables that reject values.
+pub fn try_named<T: Named>(setting: Setting<'_>) -> Result<T, crate::Error> {
+    Ok(named(setting))
 }
 
 /// Declares flags: each line has a field, its type, and its row in the table. For a type of another crate, a function

@@ -18,13 +18,15 @@ const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 /// The default header of the session id.
 const SESSION_HEADER: &str = "X-Session-ID";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TimestampSource {
-    /// The kernel's receive timestamp if available, else as `User`.
-    #[default]
-    Kernel,
-    /// The clock right after the read.
-    User,
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum TimestampSource {
+        /// The kernel's receive timestamp if available, else as `User`.
+        #[default]
+        Kernel = "kernel",
+        /// The clock right after the read.
+        User = "user",
+    }
 }
 
 /// A certificate in PEM form, with its chain, and its private key.
@@ -185,9 +187,7 @@ impl EndpointSpec {
         }
         headers
     }
-}
 
-impl EndpointSpec {
     pub(crate) fn headers_of(&self, class: Option<&str>) -> Option<&Headers> {
         let class = class?;
         self.class_headers.iter().find(|(name, _)| name == class).map(|(_, headers)| headers)

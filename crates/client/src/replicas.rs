@@ -32,15 +32,17 @@ pub enum Balance {
     Random,
 }
 
-/// What happens to requests of a replica that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnReplicaFailure {
-    #[default]
-    Fail,
-    /// Before the first token, they are sent again to another replica.
-    RetryElsewhere,
-    /// They fail; after [`REMOVED_AFTER`] failed connections in a row the replica gets no more.
-    Remove,
+tacho_core::named! {
+    /// What happens to requests of a replica that fails.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum OnReplicaFailure {
+        #[default]
+        Fail = "fail",
+        /// Before the first token, they are sent again to another replica.
+        RetryElsewhere = "retry-elsewhere",
+        /// They fail; after [`REMOVED_AFTER`] failed connections in a row the replica gets no more.
+        Remove = "remove",
+    }
 }
 
 /// One of several servers under test.

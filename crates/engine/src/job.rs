@@ -4,19 +4,12 @@ use std::sync::Arc;
 
 use crate::tokens::Tokens;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
-    /// EOS or a stop string.
-    Stop,
-    Length,
-}
-
-impl Finish {
-    pub fn name(self) -> &'static str {
-        match self {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-        }
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Finish {
+        /// EOS or a stop string.
+        Stop = "stop",
+        Length = "length",
     }
 }
 

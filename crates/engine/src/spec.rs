@@ -33,28 +33,14 @@ pub struct EngineSpec {
     pub transfer: Transfer,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
-    /// In order of arrival.
-    #[default]
-    Fcfs,
-    /// By priority, the lowest first, then in order of arrival. When blocks run out, the highest is preempted.
-    Priority,
-}
-
-impl Policy {
-    pub const NAMES: [&str; 2] = ["fcfs", "priority"];
-
-    pub fn parse(name: &str) -> Option<Policy> {
-        match name {
-            "fcfs" => Some(Policy::Fcfs),
-            "priority" => Some(Policy::Priority),
-            _ => None,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        Policy::NAMES[usize::from(self == Policy::Priority)]
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Policy {
+        /// In order of arrival.
+        #[default]
+        Fcfs = "fcfs",
+        /// By priority, the lowest first, then in order of arrival. When blocks run out, the highest is preempted.
+        Priority = "priority",
     }
 }
 

@@ -118,11 +118,13 @@ pub struct LoraPlan {
     pub weights: Vec<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoraAssignment {
-    /// Drawn from Python's global generator.
-    Random,
-    RoundRobin,
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LoraAssignment {
+        /// Drawn from Python's global generator.
+        Random = "random",
+        RoundRobin = "round-robin",
+    }
 }
 
 /// Schedule, limits, warm-up and stop rules of a run.

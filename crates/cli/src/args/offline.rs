@@ -42,45 +42,28 @@ flags! {
     }
 }
 
-/// The engine or server that runs the batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Backend {
-    /// vLLM's synchronous engine.
-    Vllm,
-    /// vLLM's asynchronous engine.
-    VllmAsync,
-    /// vLLM's chat interface.
-    VllmChat,
-    Hf,
-    Mii,
-    Sim,
-    /// A running server, by the completions API.
-    OpenAi,
-    /// A running server, by the chat completions API.
-    OpenAiChat,
+tacho_core::named! {
+    /// The engine or server that runs the batch: vLLM's four backends, then tacho's.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Backend {
+        Vllm = "vllm",
+        Hf = "hf",
+        Mii = "mii",
+        /// vLLM's chat interface.
+        VllmChat = "vllm-chat",
+        VllmAsync = "vllm-async",
+        Sim = "sim",
+        /// A running server, by the completions API.
+        OpenAi = "openai",
+        /// A running server, by the chat completions API.
+        OpenAiChat = "openai-chat",
+    }
 }
 
-/// vLLM's four backends, then tacho's.
-const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
-
 impl Backend {
-    /// The name of the engine for its worker.
-    pub(crate) fn engine(self) -> &'static str {
-        match self {
-            Backend::Vllm => "vllm",
-            Backend::VllmAsync => "vllm-async",
-            Backend::VllmChat => "vllm-chat",
-            Backend::Hf => "hf",
-            Backend::Mii => "mii",
-            Backend::Sim => "sim",
-            Backend::OpenAi => "openai",
-            Backend::OpenAiChat => "openai-chat",
-        }
-    }
-
     /// The name in messages and in the result file.
-    pub(crate) fn name(self) -> &'static str {
-        if self == Backend::VllmAsync { "vllm" } else { self.engine() }
+    pub(crate) fn label(self) -> &'static str {
+        if self == Backend::VllmAsync { "vllm" } else { self.name() }
     }
 
     pub(crate) fn is_vllm(self) -> bool {
@@ -95,9 +78,7 @@ impl Backend {
 
 impl FromWord for Backend {
     fn from_word(word: &str) -> Self {
-        use Backend::{Hf, Mii, OpenAi, OpenAiChat, Sim, Vllm, VllmAsync, VllmChat};
-        let all = [Vllm, VllmAsync, VllmChat, Hf, Mii, Sim, OpenAi];
-        all.into_iter().find(|backend| backend.engine() == word).unwrap_or(OpenAiChat)
+        Backend::from_name(word).expect("the flag has the names as choices")
     }
 }
 

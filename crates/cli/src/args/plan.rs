@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tacho_args::declare::*;
 use tacho_decide::search::Criterion;
+use tacho_engine::simulation::Router;
 use tacho_forecast::plan::RATES;
 use tacho_record::metric::Known;
 
@@ -34,8 +35,8 @@ flags! {
                 "SLO, such as p99_ttft_ms<=500: the mean, median or a percentile of ttft, tpot or e2el. Can be repeated.").required() => criteria;
             bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("serve --ignore-eos"), &PLAN,
                 "Workload, as a command line of tacho serve. Its rate, number of requests and output files are ignored.") => command;
-            router: String = own(&["--router"], Choice(&["round-robin", "least-loaded", "prefix-aware"]), "NAME",
-                Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.");
+            router: Router = own(&["--router"], Choice(&Router::NAMES), "NAME",
+                Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.") => try_named;
             max_replicas: usize = own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
             plot: Option<PathBuf> = own(&["--plot"], Str, "FILE", Unset, &PLAN,
                 "Write a chart of latency against load, as .png, .svg or .html: 95% range, SLOs, measurements.") => drawable;

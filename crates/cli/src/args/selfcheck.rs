@@ -5,7 +5,6 @@ use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::error::Refusal;
-use super::serve::timestamp_source;
 
 static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
@@ -36,15 +35,11 @@ flags! {
                 "Start no further load level after this time.").between(0.001, 1e6);
             workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
-            timestamps: TimestampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
-                "Source of receive timestamps: kernel, or user for comparison.") => source;
+            timestamps: TimestampSource = own(&["--timestamps"], Choice(&TimestampSource::NAMES), "WHERE", Preset::Str("kernel"), &OPTIONS,
+                "Source of receive timestamps: kernel, or user for comparison.") => try_named;
             json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
         ]
     }
-}
-
-fn source(setting: Setting<'_>) -> Result<TimestampSource, Refusal> {
-    Ok(timestamp_source(setting))
 }
 
 fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, Refusal> {

@@ -31,7 +31,6 @@ pub(crate) use dataset::{DatasetArgs, DatasetFlags, FURTHER, SOURCES, TEMPLATE};
 use load::LoadArgs;
 pub(crate) use multi_turn::MultiTurnFlags;
 use own::OwnArgs;
-pub(crate) use own::timestamp_source;
 use report::ReportArgs;
 pub(crate) use report::{Destination, Outputs};
 pub(crate) use saved::Decided;

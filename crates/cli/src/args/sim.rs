@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use tacho_args::declare::*;
+use tacho_engine::Policy;
 
 static SERVER: Group = group("server options", "server options", "Address, model and role.");
 static ENGINE: Group =
@@ -76,10 +77,10 @@ flags! {
                 "Maximum tokens of prompt and output.").at_least(1);
             enable_prefix_caching: Option<bool> = own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "",
                 Unset, &CACHE, "Enable or disable prefix caching.");
-            scheduling_policy: String = own(&["--scheduling-policy"], Choice(&["fcfs", "priority"]), "POLICY",
+            scheduling_policy: Policy = own(&["--scheduling-policy"], Choice(&Policy::NAMES), "POLICY",
                 Preset::Str("fcfs"), &ENGINE,
                 "Scheduling policy. `priority` runs the lowest `priority` (request field or X-Vllm-Priority header) first and \
-                 preempts the highest.");
+                 preempts the highest.") => named;
             kv_transfer_config: Option<String> = own(&["--kv-transfer-config"], Str, "JSON", Unset, &CACHE,
                 "KV connector, as in vLLM. DecodeBenchConnector fills the KV cache of prompts, to measure decoding alone; any other \
                  lets one simulator fetch prompts that another computed.");

@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         if let Some(caching) = bench.prefix_caching {
             defaults.set("enable_prefix_caching", caching);
         }
-        let mut spec = python(self.backend.engine(), engine, worker, defaults, &self.interrupt.stop)?;
+        let mut spec = python(self.backend.name(), engine, worker, defaults, &self.interrupt.stop)?;
         spec.accepts_async_flags = matches!(bench.kind, PlanKind::Throughput(_));
         spec.mm_stats = matches!(bench.kind, PlanKind::MmProcessor(_));
         bench.settings.iter().for_each(|(key, value)| spec.settings.set(key, value.clone()));
@@ -227,7 +227,7 @@ fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
 pub(super) fn note(backend: Backend, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
     let simulated = (backend == Backend::Sim).then(|| profile(worker.sim_profile.as_deref())).transpose()?;
     let simulated = simulated.map(|profile| profile.name);
-    Ok(EngineNote { backend: backend.name().to_owned(), simulated, ..EngineNote::default() })
+    Ok(EngineNote { backend: backend.label().to_owned(), simulated, ..EngineNote::default() })
 }
 
 /// The tokenizer for prompts. The simulated engine uses the built-in one by default.

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_core::json::Value;
-use tacho_engine::simulation::Router;
 use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, REQUESTS, Rate, Violation};
 use tacho_record::StoredRun;
 use tacho_record::metric::Known;
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let Rate { value, low, high } = largest;
     let (rate_range, range) = (format!("95% range {low:.2}–{high:.2}"), format!("95% range {}–{}", range[0], range[1]));
     let mut lines = vec![
-        format!("replicas for {} requests/s: {replicas} ({range}; {})", args.rate, args.router),
+        format!("replicas for {} requests/s: {replicas} ({range}; {})", args.rate, args.router.name()),
         format!("largest sustainable rate of one replica: {value:.2} requests/s ({rate_range})"),
         format!("headroom of {replicas}: {:+.0}%", headroom * 100.0),
         format!("limiting factor: {limiting}{suffix}"),
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
             .fact("workload", args.bench_cmd.as_str())
-            .fact("router", args.router.as_str())
+            .fact("router", args.router.name())
             .fact("tacho", env!("CARGO_PKG_VERSION"))
             .inputs(warnings.clone())
             .verdict(Tone::Good, &format!("{replicas} replicas meet the SLOs."), Some("Simulated, not measured."), None)
@@ -138,7 +137,7 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
         machine: workload.machine,
         rate: args.rate,
         slos: args.sla.clone(),
-        router: Router::parse(&args.router).unwrap_or_default(),
+        router: args.router,
         max_replicas: args.max_replicas,
     })
 }

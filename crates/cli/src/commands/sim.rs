@@ -8,8 +8,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tacho_args::near::nearest;
+use tacho_engine::Transfer;
 use tacho_engine::{EngineSpec, Machine, Profile};
-use tacho_engine::{Policy, Transfer};
 use tacho_report::{Live, Progress};
 use tacho_sim::{FaultSpec, MediaSpec, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
@@ -105,7 +105,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         }
     }
     engine.enable_prefix_caching = args.enable_prefix_caching.unwrap_or(engine.enable_prefix_caching);
-    engine.policy = Policy::parse(&args.scheduling_policy).unwrap_or_default();
+    engine.policy = args.scheduling_policy;
     engine.transfer =
         Transfer { fixed_ns: args.kv_transfer_delay.as_nanos() as f64, per_token_ns: 1e9 / args.kv_transfer_rate };
     if let Some(config) = &args.kv_transfer_config {

@@ -281,6 +281,12 @@ macro_rules! record {
     };
 }
 
+/// An enum that [`named!`](crate::named) declares.
+pub trait Named: Sized {
+    /// The variant with this name.
+    fn from_name(name: &str) -> Option<Self>;
+}
+
 /// Declares an enum whose variants have names in files.
 ///
 /// ```
@@ -300,22 +306,20 @@ macro_rules! record {
 /// ```
 #[macro_export]
 macro_rules! named {
-    (
-        $(#[$meta:meta])*
-        $vis:vis enum $name:ident, $expected:literal {
-            $($(#[$about:meta])* $variant:ident = $text:literal),* $(,)?
-        }
-    ) => {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$meta])*
         $vis enum $name {
             $($(#[$about])* $variant,)*
         }
 
+        #[allow(dead_code)]
         impl $name {
             /// All of them.
             $vis const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
+            /// Their names, in the same order.
+            $vis const NAMES: [&'static str; [$($text),*].len()] = [$($text),*];
 
-            /// Its name in files.
+            /// Its name in files and flags.
             $vis const fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)*
@@ -327,6 +331,20 @@ macro_rules! named {
                 Self::ALL.into_iter().find(|one| one.name() == name)
             }
         }
+
+        impl $crate::json::Named for $name {
+            fn from_name(name: &str) -> Option<Self> {
+                $name::from_name(name)
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident, $expected:literal {
+            $($(#[$about:meta])* $variant:ident = $text:literal),* $(,)?
+        }
+    ) => {
+        $crate::named! { $(#[$meta])* $vis enum $name { $($(#[$about])* $variant = $text),* } }
 
         impl $crate::json::Json for $name {
             fn to_json(&self) -> $crate::json::Value {

@@ -5,24 +5,15 @@ use std::collections::HashMap;
 /// Prompt tokens that a prefix-aware router hashes.
 const PREFIX: usize = 256;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Router {
-    #[default]
-    RoundRobin,
-    /// The one with the fewest requests in flight.
-    LeastLoaded,
-    /// The one that has served the same prefix, unless it is far busier than others.
-    PrefixAware,
-}
-
-impl Router {
-    pub const NAMES: [&str; 3] = ["round-robin", "least-loaded", "prefix-aware"];
-
-    pub fn parse(name: &str) -> Option<Router> {
-        [Router::RoundRobin, Router::LeastLoaded, Router::PrefixAware]
-            .into_iter()
-            .zip(Router::NAMES)
-            .find_map(|(router, known)| (known == name).then_some(router))
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Router {
+        #[default]
+        RoundRobin = "round-robin",
+        /// The one with the fewest requests in flight.
+        LeastLoaded = "least-loaded",
+        /// The one that has served the same prefix, unless it is far busier than others.
+        PrefixAware = "prefix-aware",
     }
 }
 

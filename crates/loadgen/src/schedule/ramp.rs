@@ -2,22 +2,14 @@
 
 use crate::Error;
 
-/// The curve of a ramp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RampUpStrategy {
-    /// In equal steps.
-    Linear,
-    /// By equal factors.
-    Exponential,
-}
-
-impl RampUpStrategy {
-    /// The value of `--ramp-up-strategy`.
-    pub fn name(self) -> &'static str {
-        match self {
-            RampUpStrategy::Linear => "linear",
-            RampUpStrategy::Exponential => "exponential",
-        }
+tacho_core::named! {
+    /// The curve of a ramp, by the values of `--ramp-up-strategy`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RampUpStrategy {
+        /// In equal steps.
+        Linear = "linear",
+        /// By equal factors.
+        Exponential = "exponential",
     }
 }
 

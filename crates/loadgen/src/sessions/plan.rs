@@ -30,14 +30,16 @@ pub struct SessionPlan<'a> {
     pub script: &'a dyn Script,
 }
 
-/// Effect of a failed request on its session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnFailure {
-    /// The session ends.
-    #[default]
-    End,
-    /// The session continues without the completion.
-    Continue,
+tacho_core::named! {
+    /// Effect of a failed request on its session.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum OnFailure {
+        /// The session ends.
+        #[default]
+        End = "end",
+        /// The session continues without the completion.
+        Continue = "continue",
+    }
 }
 
 /// The completion of a request.

@@ -1,34 +1,24 @@
 //! Scales of axes: from a value to its position between 0 and 1, and the values of ticks.
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScaleKind {
-    Linear,
-    /// Logarithmic; only positive values have a position.
-    Log,
-    /// Linear around 0, logarithmic beyond 2.
-    Symlog,
-    Asinh,
-    /// Log-odds of fractions; only values between 0 and 1 have a position.
-    Logit,
-    Sqrt,
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ScaleKind {
+        Linear = "linear",
+        /// Logarithmic; only positive values have a position.
+        Log = "log",
+        /// Linear around 0, logarithmic beyond 2.
+        Symlog = "symlog",
+        Asinh = "asinh",
+        /// Log-odds of fractions; only values between 0 and 1 have a position.
+        Logit = "logit",
+        Sqrt = "sqrt",
+    }
 }
 
 /// Below this a symlog scale is linear.
 const LINEAR_BELOW: f64 = 2.0;
 
 impl ScaleKind {
-    /// The names in the order of the kinds and of messages.
-    pub const NAMES: [&'static str; 6] = ["linear", "log", "symlog", "asinh", "logit", "sqrt"];
-    const ALL: [Self; 6] = [Self::Linear, Self::Log, Self::Symlog, Self::Asinh, Self::Logit, Self::Sqrt];
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().position(|known| *known == name).map(|at| Self::ALL[at])
-    }
-
     /// Position of `value` on an unbounded axis; `None` if it has none.
     fn forward(self, value: f64) -> Option<f64> {
         let place = match self {

@@ -46,20 +46,10 @@ pub struct Loaded {
     pub versions: Dict,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slot {
-    /// The warm-up batch.
-    Warmup,
-    Measured,
-}
-
-impl Slot {
-    pub fn name(self) -> &'static str {
-        match self {
-            Slot::Warmup => "warmup",
-            Slot::Measured => "measured",
-        }
-    }
+tacho_core::named! {
+    /// A batch of the engine.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Slot { Warmup = "warmup", Measured = "measured" }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,27 +7,13 @@ use tacho_core::json::{Dict, Value, parse, python_str};
 use super::command;
 use crate::experiment::Error;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TestKind {
-    Serving,
-    Latency,
-    Startup,
-    Throughput,
+tacho_core::named! {
+    /// The kinds in the order in which they are run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TestKind { Serving = "serving", Latency = "latency", Startup = "startup", Throughput = "throughput" }
 }
 
 impl TestKind {
-    /// All kinds in the order in which they are run.
-    pub const ALL: [TestKind; 4] = [TestKind::Serving, TestKind::Latency, TestKind::Startup, TestKind::Throughput];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            TestKind::Serving => "serving",
-            TestKind::Latency => "latency",
-            TestKind::Startup => "startup",
-            TestKind::Throughput => "throughput",
-        }
-    }
-
     fn of(test_name: &str) -> Option<Self> {
         TestKind::ALL.into_iter().find(|kind| {
             test_name.strip_prefix(kind.name()).is_some_and(|rest| rest.len() > 1 && rest.starts_with('_'))

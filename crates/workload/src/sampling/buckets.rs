@@ -13,19 +13,9 @@ pub struct Bucket {
     pub frames: i64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Modality {
-    Image,
-    Video,
-}
-
-impl Modality {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Modality::Image => "image",
-            Modality::Video => "video",
-        }
-    }
+tacho_core::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Modality { Image = "image", Video = "video" }
 }
 
 impl Bucket {

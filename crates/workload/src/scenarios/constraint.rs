@@ -4,24 +4,10 @@ use tacho_core::json::{self, Dict, Value};
 
 use crate::sampling::chat::object;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConstraintKind {
-    Json,
-    Grammar,
-    Regex,
-    Choice,
-}
-
-impl ConstraintKind {
-    /// The key in `structured_outputs`.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConstraintKind::Json => "json",
-            ConstraintKind::Grammar => "grammar",
-            ConstraintKind::Regex => "regex",
-            ConstraintKind::Choice => "choice",
-        }
-    }
+tacho_core::named! {
+    /// A kind, by its key in `structured_outputs`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ConstraintKind { Json = "json", Grammar = "grammar", Regex = "regex", Choice = "choice" }
 }
 
 /// The request field of a constraint, by the names of the flag.

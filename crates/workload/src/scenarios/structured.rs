@@ -41,40 +41,23 @@ const RULES: [&str; 6] = [
     "number ::= \"1 \" | \"2 \"",
 ];
 
-/// The prompts and constraints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StructuredDataset {
-    /// One schema for all requests.
-    Json,
-    /// A different schema for each request, so that none is cached.
-    JsonUnique,
-    Grammar,
-    Regex,
-    Choice,
-    /// Questions and schemas from the Hub.
-    XGrammarBench,
+tacho_core::named! {
+    /// The prompts and constraints, in vLLM's order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StructuredDataset {
+        /// One schema for all requests.
+        Json = "json",
+        /// A different schema for each request, so that none is cached.
+        JsonUnique = "json-unique",
+        Grammar = "grammar",
+        Regex = "regex",
+        Choice = "choice",
+        /// Questions and schemas from the Hub.
+        XGrammarBench = "xgrammar_bench",
+    }
 }
 
 impl StructuredDataset {
-    /// The names, in vLLM's order.
-    pub const NAMES: [&str; 6] = ["json", "json-unique", "grammar", "regex", "choice", "xgrammar_bench"];
-    const ALL: [StructuredDataset; 6] = [
-        StructuredDataset::Json,
-        StructuredDataset::JsonUnique,
-        StructuredDataset::Grammar,
-        StructuredDataset::Regex,
-        StructuredDataset::Choice,
-        StructuredDataset::XGrammarBench,
-    ];
-
-    pub fn parse(name: &str) -> Option<Self> {
-        StructuredDataset::ALL.into_iter().find(|dataset| dataset.name() == name)
-    }
-
-    pub fn name(self) -> &'static str {
-        StructuredDataset::NAMES[self as usize]
-    }
-
     pub fn kind(self) -> ConstraintKind {
         match self {
             StructuredDataset::Grammar => ConstraintKind::Grammar,

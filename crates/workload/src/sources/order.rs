@@ -10,16 +10,17 @@ const BATCH: usize = 100;
 /// Maximum number of files that are read in turn.
 const GROUPS: usize = 10;
 
-/// The release whose streaming order is reproduced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StreamOrder {
-    /// Releases 5.1 and later.
-    #[default]
-    Current,
-    /// Release 5.0.
-    Five,
-    /// Releases before 5.
-    Four,
+tacho_core::named! {
+    /// The release whose streaming order is reproduced.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum StreamOrder {
+        /// Releases 5.1 and later.
+        #[default]
+        Current = "5.1",
+        Five = "5.0",
+        /// Releases before 5.
+        Four = "4",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RANDOM, RUN, SIM,
     WORKER_ROWS,
 };
-use super::{BACKENDS, Backend, OfflineArgs};
+use super::{Backend, OfflineArgs};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
@@ -109,7 +109,7 @@ flags! {
     /// The flags of `tacho throughput`; dataset flags are read by the workload.
     ThroughputArgs {
         CHOICE [
-            named_backend: Given<Backend> = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
+            named_backend: Given<Backend> = vllm(&["--backend"], Choice(&Backend::NAMES), "NAME", Preset::Str("vllm"), &RUN,
                 "Engine that runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
                  openai and openai-chat are a running server.");
             dataset_name: String = vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", Preset::Str("sharegpt"), &DATASET,
@@ -135,8 +135,8 @@ flags! {
         ]
         ADAPTERS [
             lora_path: Option<String> = vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id.");
-            lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &ENGINE,
-                "Assignment of the --max-loras adapters to prompts.") => lora_assignment;
+            lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", Preset::Str("random"), &ENGINE,
+                "Assignment of the --max-loras adapters to prompts.") => named;
             prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
                 "Shared prefix of random prompts in tokens, if no --random-* length is set.");
         ]
@@ -153,10 +153,6 @@ flags! {
         ..common: OfflineArgs;
         ..sign_in: SignInArgs;
     }
-}
-
-fn lora_assignment(setting: Setting<'_>) -> LoraAssignment {
-    if setting.value.as_str() == Some("round-robin") { LoraAssignment::RoundRobin } else { LoraAssignment::Random }
 }
 
 /// Flags that the workload reads, in vLLM's order.

@@ -20,7 +20,7 @@ impl ThroughputArgs {
         self.check_dataset()?;
         self.check_engine()?;
         self.check_engine_flags()?;
-        let problem = format!("Profiling not implemented yet for backend={:?}.", backend.name());
+        let problem = format!("Profiling not implemented yet for backend={:?}.", backend.label());
         refuse_if(self.common.profile && !backend.is_vllm(), problem)?;
         self.check_own()
     }
@@ -113,7 +113,7 @@ impl ThroughputArgs {
                 let chat = matches!(backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
                 let problem = format!(
                     "{name} needs --backend vllm-chat or openai-chat: {} does not take chat media",
-                    backend.name()
+                    backend.label()
                 );
                 refuse_if(!chat, problem)?;
                 self.common.check_mm_limits()
@@ -163,5 +163,5 @@ fn unserved(flag: &str) -> String {
 }
 
 fn unread(backend: Backend, flag: &str) -> String {
-    format!("--backend {} cannot honour {flag}, a setting of vLLM's engine: remove it", backend.name())
+    format!("--backend {} cannot honour {flag}, a setting of vLLM's engine: remove it", backend.label())
 }

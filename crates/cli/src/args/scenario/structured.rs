@@ -79,7 +79,7 @@ flags! {
             - vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port.");
             - vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. If unset, that of the backend.");
             dataset: StructuredDataset = vllm(&["--dataset"], Choice(&StructuredDataset::NAMES), "NAME", Preset::Str("json"), &SCENARIO,
-                "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub.") => dataset;
+                "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub.") => named;
             json_schema_path: Option<String> = vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, instead of the built-in one.");
             - vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Maximum requests in flight.");
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to request (default: the first one that the server lists).");
@@ -128,11 +128,6 @@ flags! {
             sweep_seconds: f64 = own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Seconds per run of a sweep; its requests are the rate times this.");
         ]
     }
-}
-
-fn dataset(setting: Setting<'_>) -> StructuredDataset {
-    let name = setting.value.as_str().unwrap_or_default();
-    StructuredDataset::parse(name).expect("the flag has the names as choices")
 }
 
 #[derive(Debug, Clone)]

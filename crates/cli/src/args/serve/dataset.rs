@@ -196,17 +196,9 @@ flags! {
                 "Alias of --time-scale, its name in SGLang.");
             servegen_start: f64 = own(&["--servegen-start"], Float, "SEC", Preset::Float(0.0), &TIMED_TRACE,
                 "Time in servegen's data at which the run starts; 72000 is 20:00 of the first day.").at_least(0);
-            hf_order: StreamOrder = own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HF,
-                "Order of streamed rows, by release of the `datasets` library. 5.1 and later, 5.0, or 4 and earlier.") => stream_order;
+            hf_order: StreamOrder = own(&["--hf-order"], Choice(&StreamOrder::NAMES), "RELEASE", Preset::Str("5.1"), &HF,
+                "Order of streamed rows, by release of the `datasets` library. 5.1 and later, 5.0, or 4 and earlier.") => named;
         ]
-    }
-}
-
-fn stream_order(setting: Setting<'_>) -> StreamOrder {
-    match setting.value.as_str() {
-        Some("4") => StreamOrder::Four,
-        Some("5.0") => StreamOrder::Five,
-        _ => StreamOrder::Current,
     }
 }
 

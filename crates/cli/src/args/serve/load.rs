@@ -49,7 +49,7 @@ flags! {
                  openai rows that have a timestamp.").tagged(SETS_LEVEL);
         ]
         RAMP [
-            ramp_up_strategy: Option<RampUpStrategy> = vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
+            ramp_up_strategy: Option<RampUpStrategy> = vllm(&["--ramp-up-strategy"], Choice(&RampUpStrategy::NAMES), "HOW", Unset, &LOAD,
                 "Increase the request rate over the run. Needs --ramp-up-start-rps and --ramp-up-end-rps, not --request-rate.").tagged(SETS_LOAD | SHAPES_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL) => ramp_up_strategy;
             ramp_up_start_rps: Option<i64> = vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the start of a ramp, 1 or more.")
                 .between(0.0, u32::MAX as f64).tagged(SETS_LEVEL);
@@ -121,6 +121,5 @@ impl ServeArgs {
 }
 
 fn ramp_up_strategy(setting: Setting<'_>) -> Option<RampUpStrategy> {
-    let name = setting.value.as_str()?;
-    Some(if name == "linear" { RampUpStrategy::Linear } else { RampUpStrategy::Exponential })
+    RampUpStrategy::from_name(setting.value.as_str()?)
 }

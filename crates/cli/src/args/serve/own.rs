@@ -46,9 +46,9 @@ flags! {
             workers: Option<usize> = own(&["--workers"], Int, "N", Unset, &MEASURE,
                 "Maximum client threads (default: by load and machine). One per 256 slots of a limit that sessions or prefills \
                  share.").between(1.0, MAX_WORKERS as f64).tagged(NEEDS_SERVER);
-            timestamps: TimestampSource = own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
+            timestamps: TimestampSource = own(&["--timestamps"], Choice(&TimestampSource::NAMES), "WHERE", Preset::Str("kernel"), &MEASURE,
                 "Source of receive timestamps. kernel: when bytes reached the socket, if the system supports it; user: when tacho \
-                 read them.").tagged(NEEDS_SERVER) => timestamp_source;
+                 read them.").tagged(NEEDS_SERVER) => named;
             no_request_id: bool = switch(&["--no-request-id"], &CONTENT,
                 "Send no x-request-id header. Some servers accept UUIDs only: --header x-request-id=UUID sends that one.").tagged(SAVED);
             http2: bool = switch(&["--http2"], &CONNECTION,
@@ -96,8 +96,4 @@ flags! {
             quiet: bool = switch(&["--quiet"], &REPORT, "Print only the report.");
         ]
     }
-}
-
-pub(crate) fn timestamp_source(setting: Setting<'_>) -> TimestampSource {
-    if setting.value.as_str() == Some("user") { TimestampSource::User } else { TimestampSource::Kernel }
 }

@@ -30,11 +30,11 @@ flags! {
                 "Bytes of the prompt that --balance prefix compares. A token id counts as 4.").between(1.0, 1e9);
             resolve_all: bool = switch(&["--resolve-all"], &REPLICAS,
                 "Treat every address (A, AAAA) of the host of --base-url as a replica.");
-            on_replica_failure: OnReplicaFailure = own(&["--on-replica-failure"], Choice(&["fail", "retry-elsewhere", "remove"]), "POLICY",
+            on_replica_failure: OnReplicaFailure = own(&["--on-replica-failure"], Choice(&OnReplicaFailure::NAMES), "POLICY",
                 Preset::Str("fail"), &REPLICAS,
                 "Effect of a replica that fails. fail: its requests fail; retry-elsewhere: a request that fails before its first token is \
                  sent to another replica, counted as a retry; remove: after 3 failed connections in a row it gets no more requests.")
-                => on_replica_failure;
+                => named;
             response_header: Vec<String> = own(&["--response-header"], Repeated, "NAME", Unset, &REPLICAS,
                 "Response header to keep with each request, such as the replica that a router chose. Its values are groups of the report \
                  if there are at most 100. Can be repeated.");
@@ -52,14 +52,6 @@ fn balance(setting: Setting<'_>) -> Balance {
         Some("prefix") => Balance::Prefix(0),
         Some("random") => Balance::Random,
         _ => Balance::RoundRobin,
-    }
-}
-
-fn on_replica_failure(setting: Setting<'_>) -> OnReplicaFailure {
-    match setting.value.as_str() {
-        Some("retry-elsewhere") => OnReplicaFailure::RetryElsewhere,
-        Some("remove") => OnReplicaFailure::Remove,
-        _ => OnReplicaFailure::Fail,
     }
 }
 

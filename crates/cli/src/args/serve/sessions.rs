@@ -41,8 +41,8 @@ flags! {
                 "Sessions started per second (default: at the file's times). inf starts all at once.").positive().tagged(SETS_LEVEL);
             concurrency: Option<usize> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
                 "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1).tagged(SETS_LEVEL);
-            on_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
-                "What a failed request does to its session. Requests that are then not sent are counted.").tagged(SAVED_DEFAULT) => on_failure;
+            on_failure: OnFailure = own(&["--on-session-failure"], Choice(&OnFailure::NAMES), "WHAT", Preset::Str("end"), &USERS,
+                "What a failed request does to its session. Requests that are then not sent are counted.").tagged(SAVED_DEFAULT) => named;
             output_len: u64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
                 "Output length of requests that have none in the file.").at_least(1).tagged(SAVED_DEFAULT);
             idle_gap_cap: Option<f64> = own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART, "Maximum pause, and maximum time without any scheduled request.");
@@ -81,10 +81,6 @@ flags! {
                 "Keep the history on the server (previous_response_id). For --backend openai-responses.").tagged(SAVED);
         ]
     }
-}
-
-fn on_failure(setting: Setting<'_>) -> OnFailure {
-    if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
 }
 
 impl ServeArgs {

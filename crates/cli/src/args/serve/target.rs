@@ -65,7 +65,7 @@ flags! {
                 "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.").tagged(SAVED);
             lora_modules: Option<Vec<String>> = vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
                 "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.").tagged(PER_STAGE | SAVED);
-            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &MODEL,
+            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", Preset::Str("random"), &MODEL,
                 "Assignment of adapters to requests.") => lora_assignment;
         ]
         SETUP [
@@ -95,11 +95,7 @@ fn backend(setting: Setting<'_>) -> Result<Given<BackendKind>, Error> {
 }
 
 fn lora_assignment(setting: Setting<'_>) -> Result<Given<LoraAssignment>, Error> {
-    let value = match setting.value.as_str() {
-        Some("round-robin") => LoraAssignment::RoundRobin,
-        _ => LoraAssignment::Random,
-    };
-    Ok(Given { value, is_given: setting.is_given })
+    Ok(Given { value: named(setting), is_given: setting.is_given })
 }
 
 impl TargetArgs {

@@ -95,5 +95,5 @@ fn carrier(backend: Backend) -> Carrier {
         Backend::VllmChat => &[Need::Chat, Need::Media],
         Backend::Vllm | Backend::VllmAsync | Backend::Sim => &[Need::Media],
     };
-    Carrier { name: backend.name(), carries }
+    Carrier { name: backend.label(), carries }
 }
