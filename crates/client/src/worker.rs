@@ -9,7 +9,6 @@ mod input;
 mod limits;
 mod outgoing;
 mod receive;
-mod refusal;
 mod settle;
 mod slot;
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The multi-turn benchmark: clients that run conversations, each with at most one request in flight.
 
-mod body;
 mod client;
 mod clients;
 mod messages;

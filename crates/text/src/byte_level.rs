@@ -5,7 +5,6 @@
 //! dataset `random` takes a ninth of the time.
 
 mod added;
-mod alphabet;
 mod cache;
 mod classes;
 pub(crate) mod form;
@@ -14,11 +13,11 @@ mod ranges;
 mod vocabulary;
 mod words;
 
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) use added::{Added, AddedTokens, Piece};
-pub(crate) use alphabet::{byte_of, char_of};
 use cache::{CachePool, WordCache};
 use merges::{Merges, Scratch};
 use vocabulary::{Vocabulary, hash};
@@ -68,7 +67,7 @@ impl ByteLevel {
         let base_size = parts.tokens.iter().filter(|token| token.is_some()).count();
         let mut vocabulary = Vocabulary::new(&parts.tokens);
         for added in &parts.added {
-            vocabulary.set_bytes(added.id, &alphabet::bytes_of_token(&added.content));
+            vocabulary.set_bytes(added.id, &bytes_of_token(&added.content));
         }
         let added = AddedTokens::new(parts.added);
         let caches = CachePool::default();
@@ -166,7 +165,7 @@ impl ByteLevel {
     /// The ID of a token given as text.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added().iter().find(|added| added.content == token).map(|added| added.id);
-        added.or_else(|| self.vocabulary.find(&alphabet::bytes_of_token(token)))
+        added.or_else(|| self.vocabulary.find(&bytes_of_token(token)))
     }
 
     pub(crate) fn added(&self) -> &[Added] {
@@ -177,4 +176,42 @@ impl ByteLevel {
     pub(crate) fn frame_len(&self) -> usize {
         self.frame.0.len() + self.frame.1.len()
     }
+}
+
+static CHARS: LazyLock<[char; 256]> = LazyLock::new(|| {
+    let mut next = 256;
+    std::array::from_fn(|byte| {
+        if is_printable(byte as u8) {
+            return char::from(byte as u8);
+        }
+        let stand_in = char::from_u32(next).expect("code points from 256 on are characters");
+        next += 1;
+        stand_in
+    })
+});
+
+static BYTES: LazyLock<[Option<u8>; 512]> = LazyLock::new(|| {
+    let mut bytes = [None; 512];
+    for (byte, &character) in CHARS.iter().enumerate() {
+        bytes[character as usize] = Some(byte as u8);
+    }
+    bytes
+});
+
+fn is_printable(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
+}
+
+/// The character that represents a byte.
+pub(crate) fn char_of(byte: u8) -> char {
+    CHARS[usize::from(byte)]
+}
+
+pub(crate) fn byte_of(character: char) -> Option<u8> {
+    BYTES.get(character as usize).copied().flatten()
+}
+
+/// The bytes that a token's text represents; its own UTF-8 if it has a character outside the alphabet.
+pub(crate) fn bytes_of_token(token: &str) -> Vec<u8> {
+    token.chars().map(byte_of).collect::<Option<Vec<u8>>>().unwrap_or_else(|| token.as_bytes().to_vec())
 }

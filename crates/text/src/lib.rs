@@ -10,7 +10,6 @@ mod decode;
 mod error;
 #[cfg(test)]
 mod fuzz;
-mod growth;
 mod guard;
 mod hf;
 mod hub;

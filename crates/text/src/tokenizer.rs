@@ -15,6 +15,8 @@ use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
 
+use serde_json::Value;
+
 /// Replacements that clean up decoded text, applied in this order.
 const CLEAN_UP: [(&str, &str); 10] = [
     (" .", "."),
@@ -290,7 +292,7 @@ fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engi
         charsmap::check(normalizer)
             .map_err(|source| Error::NotTokenizer { path: file.to_path_buf(), source: source.into() })?;
     }
-    if ["normalizer", "pre_tokenizer", "decoder"].iter().filter_map(|part| json.get(part)).any(growth::is_excessive) {
+    if ["normalizer", "pre_tokenizer", "decoder"].iter().filter_map(|part| json.get(part)).any(is_excessive) {
         return Err(Error::NotVocabulary { path: file.to_path_buf(), kind: USABLE });
     }
     Ok(Engine::General(Box::new(General::new(bytes, file)?)))
@@ -300,12 +302,50 @@ fn clean_up(text: String) -> String {
     CLEAN_UP.iter().fold(text, |text, (from, to)| text.replace(from, to))
 }
 
+/// Maximum growth factor; the rules of published tokenizers lengthen a text by a small factor.
+const MAX_GROWTH: f64 = 1024.0;
+
+/// Whether rules, including nested ones, can lengthen a text by more than any tokenizer needs.
+pub(crate) fn is_excessive(rules: &Value) -> bool {
+    growth(rules) > MAX_GROWTH
+}
+
+/// The maximum growth factor; the rules of a sequence multiply.
+fn growth(rules: &Value) -> f64 {
+    let own = match rules.get("type").and_then(Value::as_str) {
+        Some("Replace") => rules.get("content").and_then(Value::as_str).map_or(1, |content| content.chars().count()),
+        // A byte becomes a character of up to two bytes.
+        Some("ByteLevel") => 2,
+        _ => 1,
+    };
+    let parts = ["normalizers", "pretokenizers", "decoders"].iter().filter_map(|name| rules.get(name)?.as_array());
+    parts.flatten().map(growth).product::<f64>() * own.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn clean_up_removes_spaces_before_punctuation() {
         assert_eq!(clean_up("it 's , n't ' x ' ! ok .".to_owned()), "it's,n't'x '! ok.");
+    }
+
+    #[test]
+    fn rules_in_sequence_multiply() {
+        let twice = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+        let of = |count: usize| json!({"type": "Sequence", "normalizers": vec![twice.clone(); count]});
+        assert!(!is_excessive(&of(10)) && is_excessive(&of(11)));
+        let nested = json!({"type": "Sequence", "normalizers": [of(6), of(6)]});
+        assert!(is_excessive(&nested));
+        let bytes = json!({"type": "Sequence", "pretokenizers": vec![json!({"type": "ByteLevel"}); 40]});
+        assert!(is_excessive(&bytes));
+        let usual = json!({"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "\u{2581}"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"},
+        ]});
+        assert_eq!(growth(&usual), 1.0);
+        assert!(!is_excessive(&Value::Null));
     }
 }

@@ -1,11 +1,11 @@
 //! `tacho auto-tune`: searches for the best server settings under a latency limit, for one tuning or a batch.
 
 mod batch;
-mod directory;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tacho_core::json::Value;
 use tacho_decide::search::Criterion;
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
@@ -14,6 +14,7 @@ use tacho_run::experiment::{Address, AfterBench, ParamSet, ResetKind, apply, pro
 use super::screen::Screen;
 use super::sweep::{Commands, Files, is_tacho, make_directory, screen, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
+use crate::commands::sweep::newest;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
         return batch::run(args, file, upload.as_deref(), &sink);
     }
     let settings = args.settings(&|_| None)?;
-    let directory = directory::of(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
+    let directory = output_directory(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
     let report = tune(args, &settings, &directory, Vec::new(), &sink)?;
     sink.close();
     verdict(args, &report)
@@ -95,7 +96,7 @@ fn plan(
             (false, true) => Profiling::Calls,
             (false, false) => Profiling::Torch,
         },
-        hash: directory::revision(&settings.base),
+        hash: revision(&settings.base),
         directory: directory.to_owned(),
         dry_run: args.dry_run,
         serve_cmd,
@@ -170,4 +171,37 @@ fn check(plan: &TunePlan, commands: &Commands<'_>, simulated: bool) -> anyhow::R
         bail!("no program {server:?}: check PATH, pass --serve-cmd, or use --sim");
     }
     commands.check_client(&plan.bench_cmd, &plan.serve_cmd)
+}
+
+/// Returns the directory of a new tuning, or of the tuning to resume: the named one or the newest.
+fn output_directory(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> anyhow::Result<PathBuf> {
+    let all = base.join("auto-benchmark");
+    let Some(wanted) = resume else { return if dry_run { Ok(all.join(timestamp())) } else { unused(&all) } };
+    let found = match wanted {
+        Some(name) => Some(all.join(name)),
+        None => newest(&all),
+    };
+    match found.filter(|directory| directory.is_dir()) {
+        Some(directory) => Ok(directory),
+        None => bail!("--resume: no such tuning in {}", all.display()),
+    }
+}
+
+/// Returns a directory name that is not in use: two tunings may start in the same minute.
+fn unused(all: &Path) -> anyhow::Result<PathBuf> {
+    let timestamp = timestamp();
+    let names = std::iter::once(timestamp.clone()).chain((2..).map(|number| format!("{timestamp}_{number}")));
+    names.map(|name| all.join(name)).find(|directory| !directory.exists()).context("all names are taken")
+}
+
+fn timestamp() -> String {
+    jiff::Zoned::now().strftime("%Y_%m_%d_%H_%M").to_string()
+}
+
+/// The Git revision checked out at the results directory; empty outside of a repository.
+fn revision(base: &Path) -> String {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(base).args(["rev-parse", "HEAD"]).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = git.output().ok().filter(|output| output.status.success());
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }

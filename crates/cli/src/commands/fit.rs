@@ -1,15 +1,14 @@
 //! `tacho fit`: maps flags to `tacho_forecast::fit` and prints the result.
 
-mod limits;
-mod server;
-
 use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, ensure};
 use tacho_client::EndpointSpec;
 use tacho_core::json;
 use tacho_forecast::fit::{
-    self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, MAX_ROUNDS, Profile, Slowdown, Traced,
+    self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, Length, Load, MAX_ROUNDS, Profile, Server, Slowdown,
+    Traced,
 };
 use tacho_report::style::short;
 use tacho_rowlog::Stored;
@@ -20,15 +19,16 @@ use crate::args;
 use crate::args::fit::FitArgs;
 use crate::args::serve::ServeArgs;
 use crate::args::shared::sign_in;
+use crate::commands::{serve, values_for};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use server::MeasuredServer;
+use tacho_client::control::{Caller, metrics_page};
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     check_writable(Path::new(&args.output))?;
     let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
-    let mut known = limits::stated(args, endpoint.as_ref())?;
+    let mut known = known_limits(args, endpoint.as_ref())?;
     let experiment = match &args.base_url {
         Some(url) if args.results.is_empty() => measure(args, url, known.limits.max_model_len)?,
         _ => {
@@ -190,4 +190,102 @@ fn quality(fitted: &Fitted, known: &KnownLimits) -> Vec<String> {
         lines.push(format!("warning: {widest} sequences had tokens at once, more than max_num_seqs {limit}"));
     }
     lines
+}
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes read from the start of the log, which contains the limits.
+const LOG_START: usize = 4 << 20;
+
+/// The scheduler limits that flags, the log and the endpoints of the server state.
+fn known_limits(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow::Result<KnownLimits> {
+    let mut known = KnownLimits::default();
+    args.limits.given().iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
+    if let Some(path) = &args.limits.server_log {
+        let text = std::fs::read(path).with_context(|| format!("--server-log {path} cannot be read"))?;
+        known.read(&String::from_utf8_lossy(&text[..text.len().min(LOG_START)]), "server log");
+    }
+    if let Some(endpoint) = endpoint {
+        read_endpoints(&mut known, endpoint);
+    }
+    Ok(known)
+}
+
+/// Endpoints that the server does not have are skipped.
+fn read_endpoints(known: &mut KnownLimits, endpoint: &EndpointSpec) {
+    let Ok(caller) = Caller::new(endpoint, "", CALL_TIMEOUT) else { return };
+    if let Ok(Some(page)) = metrics_page(&caller) {
+        let line = page.lines().find(|line| line.starts_with("vllm:cache_config_info"));
+        known.read(line.unwrap_or_default(), "/metrics");
+    }
+    if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|answer| answer.text()) {
+        known.read(&models, "/v1/models");
+    }
+}
+
+/// The server that `tacho fit --base-url` measures, one `tacho serve` run per load.
+struct MeasuredServer<'a> {
+    args: &'a FitArgs,
+    url: &'a str,
+    /// Offset of the seed of each run: prompts of an earlier fit could be in the prefix cache.
+    seed: u64,
+    started: Instant,
+}
+
+impl<'a> MeasuredServer<'a> {
+    fn new(args: &'a FitArgs, url: &'a str) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seed = (since.as_millis() as u64 % 10_000_000) * 100;
+        MeasuredServer { args, url, seed, started: Instant::now() }
+    }
+
+    fn words(&self, load: &Load) -> Vec<String> {
+        let mut words: Vec<String> =
+            ["serve", "--base-url", self.url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
+                .map(str::to_owned)
+                .into();
+        if !load.is_first {
+            // Only the first run does a ready check: one per run would take a third of the time.
+            words.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
+        }
+        let pairs = [
+            ("--random-prefix-len", load.prefix as u64),
+            ("--random-input-len", load.input as u64),
+            ("--random-output-len", load.output as u64),
+            ("--max-concurrency", load.concurrency as u64),
+            ("--seed", self.seed + load.seed as u64),
+        ];
+        words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
+        words.extend(["--random-range-ratio".to_owned(), load.range.to_string()]);
+        words.extend(match load.length {
+            Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
+            Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
+        });
+        if let Some(directory) = self.args.keep.as_ref().filter(|_| load.is_fitted()) {
+            let file = format!("fit-{}.json", load.seed);
+            words.extend(
+                ["--save-result", "--save-detailed", "--result-dir", directory, "--result-filename", &file]
+                    .map(str::to_owned),
+            );
+        }
+        for (flag, value) in [("--model", &self.args.model), ("--tokenizer", &self.args.tokenizer)] {
+            words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+        }
+        words.extend(sign_in::words(&self.args.values));
+        words
+    }
+}
+
+impl Server for MeasuredServer<'_> {
+    type Error = anyhow::Error;
+
+    fn run(&mut self, load: &Load) -> anyhow::Result<Vec<Traced>> {
+        let words = self.words(load);
+        let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, true, &())?;
+        Ok(record.measured.samples.iter().filter_map(|sample| Traced::of_sample(&sample)).collect())
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
 }

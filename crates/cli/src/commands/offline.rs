@@ -1,9 +1,6 @@
 //! Shared code of the four offline commands: engine, screen, and result file.
 
-pub(super) mod latency;
-pub(super) mod mm_processor;
 pub(crate) mod simulated;
-pub(super) mod startup;
 pub(super) mod throughput;
 pub(super) mod workload;
 
@@ -23,8 +20,8 @@ use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 use tacho_report::json::try_writing;
 use tacho_report::{Progress, names, offline as report};
 use tacho_run::offline::{
-    EngineError, EngineMaker, LogTap, Measured, OfflinePlan, PlanKind, PythonEngine, PythonSpec, Sampling, Source,
-    WorkerSource, find_python,
+    EngineError, EngineMaker, LatencyPlan, LogTap, Measured, MmProcessorPlan, OfflinePlan, PlanKind, PythonEngine,
+    PythonSpec, Sampling, Source, StartupPlan, WorkerSource, find_python,
 };
 use tacho_run::{Error, NamedTokenizer, TokenizerPlan};
 
@@ -34,6 +31,9 @@ use super::serve::log::required;
 use super::sim::{hub, profile};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::help::suggest;
+use crate::args::offline::latency::LatencyArgs;
+use crate::args::offline::mm_processor::MmProcessorArgs;
+use crate::args::offline::startup::StartupArgs;
 use crate::args::offline::{Backend, EngineArgs, OfflineArgs, WorkerArgs, namespace};
 use crate::exit::{Exit, Misused, saved};
 use crate::interrupt::Interrupt;
@@ -360,4 +360,52 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
 /// The log's summary, written after the last measurement: report and result file.
 fn closing(record: &OfflineRecord) -> Dict {
     dict! { "text": report::text(record), "result": report::json(record) }
+}
+
+/// `tacho latency`: latency of one repeated batch.
+pub(crate) fn latency(args: &LatencyArgs) -> anyhow::Result<Exit> {
+    let session = Session::open(&args.common, args.common.backend(Backend::Vllm), Progress::Shown)?;
+    let mut bench = Bench::new(
+        "latency",
+        &args.common,
+        PlanKind::Latency(LatencyPlan {
+            input_len: args.input_len,
+            output_len: args.output_len,
+            batch_size: args.batch_size,
+            warmups: args.num_iters_warmup,
+            iterations: args.num_iters,
+        }),
+    );
+    bench.sampling = Sampling { beam: args.use_beam_search, ..bench.sampling };
+    // Repeated prompts would hit the prefix cache.
+    bench.prefix_caching = Some(false);
+    session.run(bench)
+}
+
+/// `tacho startup`: start-up time of an engine.
+pub(crate) fn startup(args: &StartupArgs) -> anyhow::Result<Exit> {
+    let session = Session::open(&args.common, args.common.backend(Backend::Vllm), Progress::Shown)?;
+    let plan = StartupPlan { cold: args.num_iters_cold, warmups: args.num_iters_warmup, warm: args.num_iters_warm };
+    session.run(Bench::new("startup", &args.common, PlanKind::Startup(plan)))
+}
+
+/// `tacho mm-processor`: latency of the multimodal input processor, by stage.
+pub(crate) fn mm_processor(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
+    let progress = if args.disable_tqdm { Progress::Hidden } else { Progress::Shown };
+    let session = Session::open(&args.common, args.common.backend(Backend::VllmChat), progress)?;
+    session.screen.event(RunEvent::status("Starting multimodal processor benchmark..."));
+    let mut bench = Bench::new(
+        "mm-processor",
+        &args.common,
+        PlanKind::MmProcessor(MmProcessorPlan {
+            workload: multimodal(args)?,
+            num_prompts: args.num_prompts,
+            input_len: args.common.datasets.random_input_len.value,
+            output_len: args.common.datasets.random_output_len.value,
+            percentiles: args.percentiles()?,
+        }),
+    );
+    bench.sampling = Sampling { temperature: 0.0, ignore_eos: args.ignore_eos, ..bench.sampling };
+    bench.progress &= !args.disable_tqdm;
+    session.run(bench)
 }

@@ -3,7 +3,6 @@
 mod log;
 mod offline;
 mod result;
-mod several;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,14 +10,18 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::ResultKind;
+use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts, warnings};
 use tacho_report::dashboard::{Dashboard, is_by_product};
+use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_report::results;
+use tacho_report::style::harmless_line;
 use tacho_rowlog::Stored;
 
 use super::platform;
 use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
+use crate::commands::compare::sides::{detailed, sides};
 use crate::exit::{Exit, note, saved, show};
 
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         paths if logs == paths.len() => log::report(paths, args),
         [file] if file.is_file() => result::report(file, args),
         files if logs < files.len() && files.iter().all(|path| path.is_file() || Stored::is_log(path)) => {
-            several::report(files, false, args)
+            report_several(files, false, args)
         }
         [directory] if args.log_flags.is_empty() => tables(directory, args),
         [directory] => inside(directory, args),
@@ -66,7 +69,7 @@ fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             if directory.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
         ),
         [file] => result::report(file, args),
-        several => several::report(several, true, args),
+        several => report_several(several, true, args),
     }
 }
 
@@ -122,5 +125,34 @@ fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         saved(directory.join("benchmark_results.md"));
         saved(directory.join("benchmark_results.json"));
     }
+    Ok(Exit::Done)
+}
+
+/// Compares the results on one page, with the first one as baseline.
+///
+/// Runs of one configuration in `one_directory` are repeats, which are not compared with each other.
+fn report_several(files: &[PathBuf], one_directory: bool, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
+        bail!("{flag} is for one run, and {} were given", files.len());
+    }
+    let Some(page) = &args.outputs.page else {
+        bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
+    };
+    args.outputs.check()?;
+    let spec = CompareSpec::usual();
+    // The log of a run has per-request times, which allow more precise verdicts.
+    let sides = by_difference(detailed(files, sides(files)?));
+    let repeats = are_repeats(&sides, one_directory);
+    let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };
+    let comparison = Comparison::new(&sides, &spec)?;
+    for warning in warnings(&sides) {
+        writeln!(tacho_report::out(), "{warning}")?;
+    }
+    for verdict in &verdicts {
+        writeln!(tacho_report::out(), "{}", harmless_line(&verdict.sentence(&spec)))?;
+    }
+    let text = comparison.html(&sides, &verdicts, &spec);
+    write_whole(page, |out| out.write_all(text.as_bytes()))?;
+    saved(page);
     Ok(Exit::Done)
 }

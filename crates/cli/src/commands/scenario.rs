@@ -1,8 +1,5 @@
-//! Shared code of the scenario commands: server, engine, and outputs.
+//! The scenario commands, on an engine or a server: `long-doc-qa`, `prefix-caching` and `prioritization`.
 
-pub(crate) mod long_document;
-pub(crate) mod prefix_caching;
-pub(crate) mod prioritization;
 pub(crate) mod structured;
 #[cfg(test)]
 mod tests;
@@ -10,22 +7,27 @@ mod tests;
 use std::io::Write;
 use std::path::Path;
 
-use tacho_core::Request;
-use tacho_core::json::{Dict, Value, dumps_indented};
+use tacho_core::json::{Dict, Value, dumps_indented, float_repr};
+use tacho_core::{EventSink, Request, RunEvent};
 use tacho_engine::{EngineSpec, Policy};
 use tacho_loadgen::StopSignal;
 use tacho_report::Progress;
+use tacho_report::scenario::{self, Pass, documents, sampled, two_passes};
 use tacho_run::ServePlan;
 use tacho_run::offline::{Generated, PythonEngine, Sampling, Slot};
 use tacho_run::scenarios::{Online, run_batches};
 use tacho_run::serve::{Contact, Prepared};
 use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
+use tacho_workload::scenarios::{LongDocumentSpec, priority_of};
 
 use super::offline;
 use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
 use super::serve::{dry_run, plan, simulator};
+use crate::args::scenario::long_document::LongDocumentArgs;
+use crate::args::scenario::prefix_caching::PrefixCachingArgs;
+use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::{BatchArgs, Way, as_serve};
 use crate::args::serve::ServeArgs;
 use crate::args::shared::live::LiveArgs;
@@ -168,4 +170,142 @@ pub(crate) fn print(lines: &[String]) -> anyhow::Result<()> {
     }
     out.flush()?;
     Ok(())
+}
+
+const WARM_UP: &str = "------warm up------";
+const START: &str = "------start generating------";
+
+/// `tacho long-doc-qa`: repeated long documents.
+pub(crate) fn long_document(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    print(&[format!("Repeat mode:  {}", args.mode)])?;
+    let warm_up = WorkloadSpec::LongDocument(LongDocumentSpec { warm_up: true, ..args.spec.clone() });
+    let measured = WorkloadSpec::LongDocument(args.spec.clone());
+    let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
+    if args.way != Way::Engine {
+        return long_document_on_server(args, &scenario, warm_up, measured);
+    }
+    let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: true, beam: false };
+    if let Some((_, done)) = scenario.on_engine(&[&warm_up, &measured], sampling)? {
+        print(&[WARM_UP.to_owned(), executed(done[0].seconds), START.to_owned(), executed(done[1].seconds)])?;
+    }
+    Ok(Exit::Done)
+}
+
+fn executed(seconds: f64) -> String {
+    format!("Time to execute all requests: {seconds:.4} secs")
+}
+
+fn long_document_on_server(
+    args: &LongDocumentArgs,
+    scenario: &Scenario<'_>,
+    warm_up: WorkloadSpec,
+    measured: WorkloadSpec,
+) -> anyhow::Result<Exit> {
+    let workload = (measured, args.spec.documents * args.spec.repeat_count);
+    scenario.on_server((args.way, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
+        // A closed pipe must not end the run.
+        let warmed = |seconds| drop(screen.print(&[WARM_UP.to_owned(), executed(seconds), START.to_owned()]));
+        let reset = args.batch.reset_prefix_cache;
+        let done = online.documents(prepared, (warm_up, args.spec.documents), reset, &warmed)?;
+        let pass = Pass { name: "measured", record: &done.pass.record, limit: done.pass.limit };
+        screen.print(&[executed(pass.record.measured.duration)])?;
+        let (lines, file) = documents(&pass, done.warm_up, &done.fresh);
+        screen.print(&lines)?;
+        pass.warning().into_iter().for_each(|warning| screen.event(RunEvent::warning(warning)));
+        Ok(Some(file))
+    })
+}
+
+/// `tacho prefix-caching`: repeated prompts.
+pub(crate) fn prefix_caching(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let source = args.spec.dataset.as_ref().map_or_else(|| "random".to_owned(), |path| path.display().to_string());
+    print(&[format!("Start to sample {} prompts from {source}", args.spec.num_prompts)])?;
+    let starts = (!args.batch.dry_run).then(|| START.to_owned());
+    let headline =
+        |requests: &[Request]| [sampled(requests, args.spec.repeat_count), starts.iter().cloned().collect()].concat();
+    let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &headline };
+    if args.way != Way::Engine {
+        return prefix_caching_on_server(args, &scenario);
+    }
+    let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: args.detokenize, beam: false };
+    let spec = WorkloadSpec::PrefixCaching(args.spec.clone());
+    if let Some((_, done)) = scenario.on_engine(&[&spec], sampling)? {
+        print(&[cost(done[0].seconds)])?;
+    }
+    Ok(Exit::Done)
+}
+
+fn cost(seconds: f64) -> String {
+    format!("cost time {}", float_repr(seconds))
+}
+
+fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -> anyhow::Result<Exit> {
+    let workload = (WorkloadSpec::PrefixCaching(args.spec.clone()), args.spec.num_prompts * args.spec.repeat_count);
+    scenario.on_server((args.way, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
+        // A closed pipe must not end the run.
+        let (first, second) = online.twice(prepared, &|first| drop(screen.print(&[cost(first.measured.duration)])))?;
+        let first = Pass { name: "first", record: &first.record, limit: first.limit };
+        let Some(second) = second else {
+            screen.print(&first.lines())?;
+            return Ok(None);
+        };
+        let second = Pass { name: "second", record: &second.record, limit: second.limit };
+        let (lines, file) = two_passes(&first, &second);
+        screen.print(&lines)?;
+        first.warning().into_iter().for_each(|warning| screen.event(RunEvent::warning(warning)));
+        Ok(Some(file))
+    })
+}
+
+/// `tacho prioritization`: requests with different priorities.
+pub(crate) fn prioritization(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
+    if args.way != Way::Engine {
+        return prioritization_on_server(args, &scenario);
+    }
+    let sampling = Sampling { n: args.n, temperature: 1.0, ignore_eos: true, detokenize: args.detokenize, beam: false };
+    let spec = WorkloadSpec::Prioritization(args.spec.clone());
+    if let Some((requests, done)) = scenario.on_engine(&[&spec], sampling)? {
+        let (line, file) = throughput(&requests, done[0].seconds);
+        print(&[line])?;
+        scenario.save_json(file)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The output line and result file of vLLM's script.
+fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
+    let tokens = requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).sum();
+    scenario::throughput(requests.len(), tokens, seconds)
+}
+
+fn prioritization_on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>) -> anyhow::Result<Exit> {
+    let fixed = [("--temperature", "1.0"), ("--top-p", "1.0")];
+    let workload = (WorkloadSpec::Prioritization(args.spec.clone()), args.spec.num_prompts);
+    let adjust = |plan: &mut ServePlan| {
+        plan.traffic.ignore_eos = true;
+        if args.n > 1 {
+            plan.traffic.extra_body.set("n", args.n);
+        }
+    };
+    let policy = Some(Policy::Priority);
+    scenario.on_server((args.way, &fixed), workload, policy, &adjust, |screen, online, prepared| {
+        if let Some(policy) = online.policy().filter(|policy| policy != "priority") {
+            screen.event(RunEvent::warning(format!(
+                "the server schedules by {policy}, which ignores priorities: start it with --scheduling-policy priority"
+            )));
+        }
+        let requests = prepared.requests.all()?.into_owned();
+        let record = online.run(prepared)?;
+        let done = requests.iter().zip(&record.measured.samples).filter(|(_, sample)| sample.success());
+        let done: Vec<Request> = done.map(|(request, _)| request.clone()).collect();
+        let (line, mut file) = throughput(&done, record.measured.duration);
+        screen.print(&[line])?;
+        let priorities: Vec<i64> = requests.iter().map(|request| priority_of(request).unwrap_or(0)).collect();
+        screen.print(&scenario::priorities(&priorities, &record, &mut file))?;
+        Ok(Some(file))
+    })
 }

@@ -4,7 +4,6 @@ mod charts;
 mod destination;
 pub(super) mod dry_run;
 pub(super) mod log;
-mod otlp;
 pub(super) mod plan;
 mod points;
 pub(crate) mod predict;
@@ -42,9 +41,12 @@ use super::outputs::{command_line, own_command, recorded_command};
 use super::screen::Screen;
 use crate::args::serve::{Decided, ServeArgs};
 use crate::args::shared::tags::WINDOW;
+use crate::exit;
 use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
+use tacho_report::export::otlp::{Origin, metrics, traces};
+use tacho_run::otlp::Collector;
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Some(files) = &args.points.compare {
@@ -169,7 +171,7 @@ fn measure(
         inform(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));
     }
     args.outputs.write(&record, &About::default())?;
-    otlp::send(args, &record);
+    export_otlp(args, &record);
     let path = destination.path(args, &record);
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
         let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
@@ -294,4 +296,25 @@ fn inform(args: &ServeArgs, text: &str) {
     if !(args.own.quiet || args.own.strict_parity) {
         exit::note(text);
     }
+}
+
+/// `--otlp`: exports the metrics, and the requests as spans. An unreachable collector never fails the run.
+fn export_otlp(args: &ServeArgs, record: &RunRecord) {
+    let Some(address) = &args.telemetry.otlp else { return };
+    match try_export(address, args.telemetry.spans, record) {
+        Ok(spans) => tracing::info!(spans, "series sent to the collector"),
+        Err(error) => exit::note(&format!("warning: --otlp: {error:#}")),
+    }
+}
+
+/// Returns the number of spans sent.
+fn try_export(address: &str, spans: bool, record: &RunRecord) -> anyhow::Result<usize> {
+    let collector = Collector::at(address)?;
+    let began = record.setup.started.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());
+    let origin = Origin(i64::try_from(began.as_nanosecond()).unwrap_or(i64::MAX));
+    collector.post("metrics", &metrics(record, origin))?;
+    for body in traces(record, origin).iter().filter(|_| spans) {
+        collector.post("traces", body)?;
+    }
+    Ok(if spans { record.measured.samples.len() } else { 0 })
 }

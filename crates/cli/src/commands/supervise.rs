@@ -2,21 +2,17 @@
 //! terminates the command's process group when the other end of its input is closed, also by a kill.
 //! Processes that the command started in separate sessions are terminated too.
 
-mod orphans;
-
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
-
-use orphans::descendants;
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
 
 /// First argument that selects the supervisor. It is internal, not a command.
 pub(crate) const WORD: &str = "__supervise";
@@ -42,7 +38,7 @@ pub(crate) fn supervised_command(mut args: impl Iterator<Item = OsString>) -> Op
 
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let Some((program, args)) = command.split_first() else { return ExitCode::from(127) };
-    orphans::adopt();
+    adopt();
     let mut child = match Command::new(program).args(args).stdin(Stdio::null()).process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -92,4 +88,38 @@ fn end(group: Pid, grace: Duration) {
         }
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Makes this process the reaper of descendants that left the process group. Only Linux supports this.
+fn adopt() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(getpid()));
+}
+
+fn descendants() -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in running() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = open.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        found.extend(below.iter().filter_map(|&pid| Pid::from_raw(pid)));
+        open.extend(below);
+    }
+    found
+}
+
+fn running() -> Vec<(i32, i32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let of = |name: &str| {
+        let pid: i32 = name.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain any character, including a parenthesis.
+        let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        (!matches!(state, "Z" | "X")).then_some((pid, parent))
+    };
+    entries.flatten().filter_map(|entry| of(entry.file_name().to_str()?)).collect()
 }

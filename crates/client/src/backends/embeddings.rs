@@ -1,7 +1,7 @@
-//! `/v1/embeddings` in its four forms: the bodies.
+//! The bodies of requests without generated text: embeddings in their forms, pooling, reranking.
 
-use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
+use tacho_core::{Request, dict};
 
 use super::PayloadSpec;
 use super::chat::{MediaPlace, messages};
@@ -63,4 +63,53 @@ fn has_media(request: &Request) -> bool {
 /// Whether the number at the end of an ID is odd.
 fn is_odd(id: Option<&str>) -> bool {
     id.and_then(|id| id.chars().last()).and_then(|last| last.to_digit(10)).is_some_and(|digit| digit % 2 == 1)
+}
+
+/// vLLM's pooling; members of an object go into the body directly.
+pub(super) fn pooling_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let mut body = dict! { "model": payload.model_for(request), "truncate_prompt_tokens": -1_i64 };
+    match request.content.to_json() {
+        Value::Dict(members) => body.update(&members),
+        prompt => body.set("input", prompt),
+    }
+    Ok(body)
+}
+
+/// The body of a query and its documents.
+pub(super) fn rerank_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let prompt = request.content.to_json();
+    let Some([query, documents @ ..]) = prompt.as_list().filter(|texts| texts.len() > 1) else {
+        return Err("its prompt is not a query with documents");
+    };
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("query", query.clone());
+    body.set("documents", documents.to_vec());
+    body.set("truncate_prompt_tokens", -1_i64);
+    Ok(body)
+}
+
+/// Infinity's embeddings of the prompt, or of one media object if there is no prompt.
+pub(super) fn infinity_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    infinity_body_of(payload, request, request.content.to_json())
+}
+
+/// Infinity's embeddings of a text or an image; media replaces the prompt.
+pub(super) fn infinity_clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    infinity_body_of(payload, request, prompt_or_media(request))
+}
+
+fn infinity_body_of(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
+    let mut body = dict! { "model": payload.model_for(request) };
+    if prompt.truthy() {
+        body.set("input", prompt);
+        return Ok(body);
+    }
+    let media =
+        request.media.as_ref().and_then(Value::as_dict).ok_or("it has neither a prompt nor one media object")?;
+    let kind = media.get("type").and_then(Value::as_str).ok_or("its media has no type")?;
+    let url = media.get(kind).and_then(|content| content.get("url")).ok_or("its media has no url")?;
+    body.set("input", url.clone());
+    body.set("modality", kind.split('_').next().unwrap_or(kind));
+    Ok(body)
 }

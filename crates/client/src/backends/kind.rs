@@ -7,8 +7,8 @@ use tacho_core::{Request, Task};
 use super::declared::Declared;
 use super::format::{Origin, ResponseFormat, Sequences};
 use super::{
-    PayloadSpec, audio, chat, completions, embeddings, form, images, infinity, messages, pooling, realtime, responses,
-    speech, tgi, trt_llm,
+    PayloadSpec, audio, chat, completions, embeddings, form, images, messages, realtime, responses, speech, tgi,
+    trt_llm,
 };
 
 /// Builds the members of a body, before those that all backends share.
@@ -195,7 +195,7 @@ backends! {
     InfinityEmbeddings: Row {
         name: "infinity-embeddings",
         endpoint: "/embeddings",
-        body: infinity::body,
+        body: embeddings::infinity_body,
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
@@ -203,7 +203,7 @@ backends! {
     InfinityEmbeddingsClip: Row {
         name: "infinity-embeddings-clip",
         endpoint: "/embeddings",
-        body: infinity::clip_body,
+        body: embeddings::infinity_clip_body,
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
@@ -212,7 +212,7 @@ backends! {
         name: "vllm-pooling",
         suffixes: &["pooling"],
         endpoint: "/pooling",
-        body: pooling::body,
+        body: embeddings::pooling_body,
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
@@ -221,7 +221,7 @@ backends! {
         name: "vllm-rerank",
         suffixes: &["rerank"],
         endpoint: "/rerank",
-        body: pooling::rerank_body,
+        body: embeddings::rerank_body,
         sequences: Sequences::Documents,
         takes_ignore_eos: false,
         takes_extras: false,

@@ -3,14 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use tacho_core::bounded::Pause;
-use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp};
+use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp, dict};
 use tacho_loadgen::{LoadModel, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::Conversation;
 
 use super::client::{Attempt, Client, ClientSpec, Step, Then};
-use super::{MultiTurnPlan, MultiTurnResult, body};
+use super::{MultiTurnPlan, MultiTurnResult};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
@@ -128,8 +129,8 @@ impl<'p> Clients<'p> {
         let (conversation, messages) = self.sent[id];
         let Conversation { id: name, messages: all } = &self.conversations[conversation];
         let recorded = all.get(messages).map_or(0, |answer| self.tokenizer.count(answer, false) as u64);
-        let max_tokens = body::max_tokens(self.plan, recorded);
-        let text = body::body(self.plan, name, &all[..messages], max_tokens);
+        let max_tokens = max_tokens(self.plan, recorded);
+        let text = body(self.plan, name, &all[..messages], max_tokens);
         let session = self.plan.send_conversation_id.then_some(("X-Session-ID", name.as_str()));
         worker.supply_body(id, &text, session, max_tokens.unwrap_or(0) as usize, !self.plan.stream);
     }
@@ -242,4 +243,40 @@ pub(super) fn reason(row: &Observation) -> String {
         None if row.text.is_empty() => "the answer held no text".to_owned(),
         None => "the answer differs from the recorded one".to_owned(),
     }
+}
+
+/// Most tokens that an exchange may generate.
+pub(super) fn max_tokens(plan: &MultiTurnPlan, recorded: u64) -> Option<u64> {
+    match plan.limit_max_tokens {
+        0 => Some(recorded.max(1)),
+        limit => u64::try_from(limit).ok(),
+    }
+}
+
+/// The body: the messages so far, the last one from the user.
+pub(super) fn body(plan: &MultiTurnPlan, id: &str, messages: &[String], max_tokens: Option<u64>) -> Vec<u8> {
+    let message = |(at, content): (usize, &String)| {
+        Value::Dict(dict! { "role": if at % 2 == 0 { "user" } else { "assistant" }, "content": content.as_str() })
+    };
+    let mut body = Dict::new();
+    body.set("model", plan.model_name.as_str());
+    body.set("messages", messages.iter().enumerate().map(message).collect::<Vec<Value>>());
+    if plan.send_conversation_id {
+        body.set("conversation_id", id);
+    }
+    if plan.stream {
+        let options = dict! { "include_usage": false };
+        body.set("stream", true);
+        body.set("stream_options", options);
+    }
+    if let Some(max_tokens) = max_tokens {
+        body.set("max_tokens", max_tokens);
+        if plan.exact_lengths {
+            body.set("min_tokens", max_tokens);
+            body.set("ignore_eos", true);
+        }
+    }
+    let mut text = Vec::new();
+    write_value(&mut text, &Value::Dict(body));
+    text
 }

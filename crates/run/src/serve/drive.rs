@@ -5,7 +5,6 @@ pub(crate) mod components;
 pub(crate) mod measure;
 mod probe;
 mod profiler;
-pub(crate) mod rate_changes;
 pub(crate) mod row_command;
 pub(crate) mod scrape;
 pub(crate) mod server;

@@ -4,7 +4,6 @@ pub(crate) mod open;
 pub(crate) mod resume;
 pub(crate) mod rows;
 pub(crate) mod store;
-pub(crate) mod texts;
 mod writer;
 
 use std::path::PathBuf;

@@ -1,22 +1,21 @@
 //! Distributed load generation: this rank's part of the plan.
 
 mod aggregator;
-mod closing;
 mod merge;
 mod uplink;
 mod worker;
 
 use tacho_core::{EventSink, RunEvent, Shard, SystemClock};
-use tacho_fleet::{Coordinator, Membership};
-use tacho_loadgen::StopSignal;
+use tacho_fleet::{ClockFit, Coordinator, Membership};
+use tacho_loadgen::{StopSignal, WorkerStats};
 
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
 
 pub(super) use aggregator::{Aggregator, Peers};
-pub(crate) use closing::RankClosing;
 pub(super) use merge::{Merge, Merged};
+use tacho_core::json::{Json, Value};
 pub use worker::run_share;
 
 /// The fraction of the launcher's time between SIGTERM and SIGKILL that in-flight requests may take.
@@ -92,4 +91,38 @@ pub(super) fn coordinate(
     let notice = |text: String| sink.event(RunEvent::warning(text));
     coordinator.wait_for_all(&|| stop.draining() || member.is_orphaned(), &notice)?;
     Ok(Some(coordinator))
+}
+
+/// Most wake-up lags per worker that are sent to rank 0.
+const MAX_LAGS: usize = 2048;
+
+tacho_core::record! {
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct RankClosing {
+        pub(crate) workers: Vec<WorkerStats> = Vec::new(),
+        /// Its final clock estimate, in its log.
+        pub(crate) clock: Option<ClockFit> = None,
+        /// Number of its rows.
+        pub(crate) rows: Option<u64> = None,
+        /// Whether it ended early.
+        pub(crate) ended: Option<bool> = None,
+    }
+}
+
+impl RankClosing {
+    /// The statistics of workers, with a sample of their lags.
+    pub(crate) fn of(workers: &[WorkerStats]) -> Self {
+        let sample = |nanos: &[u64]| nanos.iter().copied().step_by((nanos.len() / MAX_LAGS).max(1)).collect();
+        let thinned = |stats: &WorkerStats| WorkerStats {
+            wake_lags_ns: sample(&stats.wake_lags_ns),
+            late_spans_ns: sample(&stats.late_spans_ns),
+            ..stats.clone()
+        };
+        RankClosing { workers: workers.iter().map(thinned).collect(), ..RankClosing::default() }
+    }
+
+    /// A malformed message says nothing.
+    pub(crate) fn read(message: &Value) -> Self {
+        RankClosing::from_json(message).unwrap_or_default()
+    }
 }

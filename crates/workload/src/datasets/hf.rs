@@ -5,7 +5,6 @@ mod asr;
 mod bfcl;
 mod conversation;
 mod loader;
-mod needs;
 mod prompts;
 mod text;
 mod vision;
@@ -16,6 +15,7 @@ use tacho_core::Request;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::Error;
+use crate::hub::Needed;
 use crate::parallel;
 use crate::requests::carrier::Carrier;
 use crate::sampling::chat::Chat;
@@ -162,4 +162,31 @@ fn load(
         _ => Vec::new(),
     };
     Ok(Sampled { notices, ..Sampled::of(requests) })
+}
+
+impl HfSpec {
+    /// The files to download before rows are read; `None` if the settings are invalid, which sampling then reports.
+    pub(crate) fn needed(&self) -> Option<Needed> {
+        self.needed_by(Loader::choose(self).ok()?)
+    }
+
+    fn needed_by(&self, loader: Loader) -> Option<Needed> {
+        let name = self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.path);
+        match loader {
+            Loader::Bfcl => Some(Needed::Named(bfcl::categories(self).map(bfcl::file_name).collect())),
+            // Its rows name audio files in the same directory.
+            Loader::Asr if name == asr::WITHOUT_STREAM => Some(Needed::Everything),
+            _ => {
+                let split = self.split.as_deref().filter(|split| !split.is_empty()).or(loader.split())?;
+                Some(Needed::Split { subset: loader.subset(self).map(str::to_owned), split: split.to_owned() })
+            }
+        }
+    }
+}
+
+impl HfTextSpec {
+    /// The files to download before rows are read.
+    pub(crate) fn needed(&self) -> Option<Needed> {
+        self.hf.needed_by(Loader::Text)
+    }
 }

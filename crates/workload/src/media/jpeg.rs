@@ -1,14 +1,10 @@
 //! A baseline JPEG encoder with the same output as libjpeg-turbo: quality 75, 4:2:0, the slow integer transform, the
 //! standard Huffman tables. Not a general encoder.
 
-mod bits;
 pub(super) mod tables;
-mod transform;
 
 use super::Rgb;
-use bits::BitWriter;
 use tables::{AC, CHROMA_QUANT, DC, LUMA_QUANT, ZIGZAG, quality_75};
-use transform::forward;
 
 /// Side of a block in pixels.
 const BLOCK: usize = 8;
@@ -216,6 +212,79 @@ fn write_head(out: &mut Vec<u8>, image: &Rgb, quant: &[[u16; 64]; 2]) {
         out.extend_from_slice(table.symbols);
     }
     out.extend_from_slice(&[0xff, 0xda, 0, 12, 3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]);
+}
+
+/// Appends bits to a file.
+struct BitWriter {
+    out: Vec<u8>,
+    held: u64,
+    count: u32,
+}
+
+impl BitWriter {
+    /// Appends after the existing bytes.
+    fn new(out: Vec<u8>) -> Self {
+        BitWriter { out, held: 0, count: 0 }
+    }
+
+    /// Appends the low bits of a number.
+    fn put(&mut self, (bits, count): (u32, u32)) {
+        self.held = self.held << count | u64::from(bits);
+        self.count += count;
+        while self.count >= 8 {
+            self.count -= 8;
+            let byte = (self.held >> self.count) as u8;
+            self.out.push(byte);
+            if byte == 0xff {
+                self.out.push(0);
+            }
+        }
+    }
+
+    /// Pads the last byte with ones.
+    fn finish(mut self) -> Vec<u8> {
+        self.put((0x7f, 7));
+        self.out
+    }
+}
+
+const fn descale(value: i32, bits: u32) -> i32 {
+    (value + (1 << (bits - 1))) >> bits
+}
+
+/// Transforms a block of level-shifted samples in place.
+fn forward(block: &mut [i32; 64]) {
+    for row in 0..8 {
+        let line: [i32; 8] = std::array::from_fn(|place| block[row * 8 + place]);
+        for (place, value) in pass(line, true).into_iter().enumerate() {
+            block[row * 8 + place] = value;
+        }
+    }
+    for column in 0..8 {
+        let line: [i32; 8] = std::array::from_fn(|place| block[place * 8 + column]);
+        for (place, value) in pass(line, false).into_iter().enumerate() {
+            block[place * 8 + column] = value;
+        }
+    }
+}
+
+/// Transforms one vector. Rows keep two extra bits, which columns remove.
+fn pass(v: [i32; 8], rows: bool) -> [i32; 8] {
+    let k = if rows { 11 } else { 15 };
+    let (t0, t7, t1, t6) = (v[0] + v[7], v[0] - v[7], v[1] + v[6], v[1] - v[6]);
+    let (t2, t5, t3, t4) = (v[2] + v[5], v[2] - v[5], v[3] + v[4], v[3] - v[4]);
+    let (a, b, c, e) = (t0 + t3, t0 - t3, t1 + t2, t1 - t2);
+    let (o0, o4) = if rows { ((a + c) << 2, (a - c) << 2) } else { (descale(a + c, 2), descale(a - c, 2)) };
+    let z = (e + b) * 4433;
+    let (o2, o6) = (descale(z + b * 6270, k), descale(z - e * 15137, k));
+    let (z1, z2, z3, z4) = (t4 + t7, t5 + t6, t4 + t6, t5 + t7);
+    let z5 = (z3 + z4) * 9633;
+    let (z1, z2, z3, z4) = (z1 * -7373, z2 * -20995, z3 * -16069 + z5, z4 * -3196 + z5);
+    let o7 = descale(t4 * 2446 + z1 + z3, k);
+    let o5 = descale(t5 * 16819 + z2 + z4, k);
+    let o3 = descale(t6 * 25172 + z2 + z3, k);
+    let o1 = descale(t7 * 12299 + z1 + z4, k);
+    [o0, o1, o2, o3, o4, o5, o6, o7]
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
 use tacho_report::json::write_whole;
 use tacho_run::experiment::program_exists;
 
-use super::directory;
+use super::unused;
 use crate::args::auto_tune::{self, AutoTuneArgs, TuneSettings};
 use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
             is("run_id").map(|name| all.join(name)).filter(|directory| args.resume.is_some() && directory.is_dir());
         let directory = match begun {
             Some(directory) => directory,
-            None => directory::unused(&all)?,
+            None => unused(&all)?,
         };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !args.dry_run {

@@ -9,7 +9,7 @@ use tacho_workload::sessions::{Format, InProgress, Options, SyntheticSpec, Think
 
 use super::workload::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
-use crate::commands::convert::trace::named;
+use crate::commands::convert::trace_format;
 use crate::exit::misused;
 
 /// The sessions of the run: from a file, from a saved workload, or generated.
@@ -58,7 +58,7 @@ fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| has_sessions(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
-    let format = flags.format.as_deref().map(|name| named("--sessions-format", name)).transpose()?;
+    let format = flags.format.as_deref().map(|name| trace_format("--sessions-format", name)).transpose()?;
     let options = Options::parse(flags.options.iter().map(String::as_str))?;
     let format = saved.map(|_| Format::Model).or(format);
     Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))

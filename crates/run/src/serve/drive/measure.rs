@@ -3,7 +3,7 @@
 use tacho_core::live::LiveRecorder;
 use tacho_core::{Fan, Observation, RowSink, Timestamp, Watcher};
 use tacho_fleet::Coordinator;
-use tacho_loadgen::Timeline;
+use tacho_loadgen::{RpsChange, Timeline};
 use tacho_metrics::{Caveat, RateChange};
 
 use crate::Error;
@@ -109,5 +109,43 @@ impl RunContext<'_> {
         };
         let (log, rows) = store.into_parts();
         Ok(RunOutput { output, rows, log, ranks, rate_changes, wall, row_command: None })
+    }
+}
+
+/// Watches for these requests.
+#[derive(Default)]
+pub(crate) struct RateChanges {
+    /// In the order of the requests.
+    steps: Vec<(RpsChange, Option<Timestamp>)>,
+}
+
+impl RateChanges {
+    /// The rate steps of a timeline with a ramp; empty for any other.
+    pub(crate) fn of(timeline: &Timeline) -> Self {
+        let Some(ramp) = timeline.arrivals().ramp else { return RateChanges::default() };
+        RateChanges { steps: ramp.changes(timeline.rates()).into_iter().map(|step| (step, None)).collect() }
+    }
+
+    /// The rate steps that were reached, in local time.
+    pub(crate) fn reached(self, origin: Timestamp, wall: &WallClock) -> Vec<RateChange> {
+        let timestamped = self.steps.into_iter().filter_map(|(step, released)| {
+            let reached = if step.index.is_none() { Some(origin) } else { released };
+            let timestamp = wall.local(reached?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+            Some(RateChange { rps: step.rps, timestamp })
+        });
+        timestamped.collect()
+    }
+}
+
+impl Watcher for RateChanges {
+    fn rows(&mut self, rows: &[Observation]) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for row in rows {
+            let first = self.steps.partition_point(|(step, _)| step.index < Some(row.index));
+            let reached = self.steps[first..].iter_mut().take_while(|(step, _)| step.index == Some(row.index));
+            reached.for_each(|(_, released)| *released = Some(row.dispatched));
+        }
     }
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use tacho_core::secret::mask_known;
 use tacho_core::stage::STAGE;
 use tacho_core::{Clock, Labels, Observation, RowSink, StageSpan, SystemClock, Timestamp};
 use tacho_loadgen::Timeline;
+use tacho_record::logged;
 use tacho_rowlog::Origin;
 
+use crate::plan::ServePlan;
 use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
@@ -112,5 +115,23 @@ impl RowSink for RowStore<'_> {
 
     fn idle(&mut self) {
         self.begin_late_log();
+    }
+}
+
+/// How response texts are kept.
+pub(crate) struct Texts {
+    /// Whether texts are kept even if token counting does not need them.
+    keep: bool,
+}
+
+impl Texts {
+    pub(crate) fn of(plan: &ServePlan) -> Self {
+        Texts { keep: plan.report.keep_texts }
+    }
+
+    /// Drops an unneeded text, and masks secrets in others.
+    pub(crate) fn drop_text(&self, row: &mut Observation) {
+        logged::drop_text(row, self.keep);
+        mask_known(&mut row.text);
     }
 }
