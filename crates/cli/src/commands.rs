@@ -35,16 +35,13 @@ use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::backend::BackendCheckArgs;
 use crate::args::check::CheckArgs;
 use crate::args::compare::CompareArgs;
-use crate::args::convert::sharegpt::SharegptArgs;
-use crate::args::convert::slices::SlicesArgs;
-use crate::args::convert::trace::TraceArgs;
+use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
 use crate::args::fit::FitArgs;
 use crate::args::gate::GateArgs;
 use crate::args::multi_turn::MultiTurnArgs;
-use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
-use crate::args::offline::startup::StartupArgs;
 use crate::args::offline::throughput::ThroughputArgs;
+use crate::args::offline::{LatencyArgs, StartupArgs};
 use crate::args::plan::PlanArgs;
 use crate::args::program::{Command, ENGINE, PLANNING, RESULTS, SERIES, SERVER, UTILITIES, task};
 use crate::args::report::ReportCommandArgs;
@@ -70,9 +67,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(ServeArgs::read(v), serve::run) },
     Command { spellings: &["throughput", "bench throughput"], section: ENGINE, table: &args::offline::throughput::TABLE,
         prepare: |v| task(ThroughputArgs::read(&v), offline::throughput::run) },
-    Command { spellings: &["latency", "bench latency"], section: ENGINE, table: &args::offline::latency::TABLE,
+    Command { spellings: &["latency", "bench latency"], section: ENGINE, table: &args::offline::LATENCY_TABLE,
         prepare: |v| task(LatencyArgs::read(&v), offline::latency) },
-    Command { spellings: &["startup", "bench startup"], section: ENGINE, table: &args::offline::startup::TABLE,
+    Command { spellings: &["startup", "bench startup"], section: ENGINE, table: &args::offline::STARTUP_TABLE,
         prepare: |v| task(StartupArgs::read(&v), offline::startup) },
     Command { spellings: &["mm-processor", "bench mm-processor"], section: ENGINE, table: &args::offline::mm_processor::TABLE,
         prepare: |v| task(MmProcessorArgs::read(&v), offline::mm_processor) },
@@ -120,11 +117,11 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(PlotArgs::read(&v), sweep::plot::run) },
     Command { spellings: &["sweep plot_pareto", "bench sweep plot_pareto"], section: RESULTS, table: &args::sweep::plot_pareto::TABLE,
         prepare: |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run) },
-    Command { spellings: &["convert txt-slices"], section: UTILITIES, table: &args::convert::slices::TABLE,
+    Command { spellings: &["convert txt-slices"], section: UTILITIES, table: &args::convert::SLICES_TABLE,
         prepare: |v| task(Ok::<_, ArgError>(SlicesArgs::from(&v)), convert::slices) },
-    Command { spellings: &["convert sharegpt"], section: UTILITIES, table: &args::convert::sharegpt::TABLE,
+    Command { spellings: &["convert sharegpt"], section: UTILITIES, table: &args::convert::SHAREGPT_TABLE,
         prepare: |v| task(SharegptArgs::read(&v), convert::sharegpt) },
-    Command { spellings: &["convert trace"], section: UTILITIES, table: &args::convert::trace::TABLE,
+    Command { spellings: &["convert trace"], section: UTILITIES, table: &args::convert::TRACE_TABLE,
         prepare: |v| task(Ok::<_, ArgError>(TraceArgs::from(&v)), convert::trace) },
     Command { spellings: &["backend check"], section: UTILITIES, table: &args::backend::CHECK_TABLE,
         prepare: |v| task(BackendCheckArgs::parse(&v), backend::check) },

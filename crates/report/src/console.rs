@@ -14,7 +14,7 @@ use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 pub use self::block::{BlockStyle, own_report};
 pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady};
 use crate::live::{Point, charts_of_run};
-use crate::series::{LatencyOverTime, OverTime, RUNNING, TOKENS};
+use crate::series::{self, LatencyOverTime, OverTime, RUNNING};
 use crate::style::{USUAL_COLUMNS, colours, columns_of, harmless, percent, title, two, value_line};
 
 const LISTED_FAILURES: usize = 10;
@@ -187,19 +187,19 @@ const TWO_CHARTS: usize = 64;
 /// The charts; empty if no request succeeded or there is no space.
 fn charts(record: &RunRecord, width: usize, colours: bool) -> String {
     let samples = &record.measured.samples;
-    let over = OverTime::of(samples, STEPS).filter(|_| record.summary.completed > 0 && width >= super::MIN_WIDTH);
+    let over = OverTime::of(samples, STEPS).filter(|_| record.summary.completed > 0 && width >= MIN_WIDTH);
     let Some(over) = over else { return String::new() };
     let latency = LatencyOverTime::of(samples, &over);
     let medians = ["ttft", "tpot", "itl", "e2el"].map(|name| latency.median(name));
     let point = |at: usize| Point {
         // A value lasts from the start of its step to the next.
         time: over.step * (at as f64 + 1e-6),
-        tokens_per_s: over.row(TOKENS)[at],
+        tokens_per_s: over.row(series::TOKENS)[at],
         in_flight: over.row(RUNNING)[at].round() as u64,
         latency: medians.map(|values| values.get(at).filter(|ms| ms.is_finite()).map(|ms| [*ms; 3])),
         ..Point::default()
     };
-    let steps = over.row(TOKENS).len();
+    let steps = over.row(series::TOKENS).len();
     let last = Point { time: over.end, ..point(steps - 1) };
     let points: Vec<Point> = (0..steps).map(point).chain([last]).collect();
     let output = if record.summary.generation().is_some() { Output::Tokens } else { Output::Whole };

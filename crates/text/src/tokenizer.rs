@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use serde_json::Value;
+
 use crate::Error;
 use crate::TokenizerMode;
 use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
 use crate::charsmap;
 use crate::convert;
-use crate::growth;
 use crate::hf::{General, USABLE};
 use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
-
-use serde_json::Value;
 
 /// Replacements that clean up decoded text, applied in this order.
 const CLEAN_UP: [(&str, &str); 10] = [
@@ -284,7 +283,7 @@ fn engine(bytes: &[u8], file: &Path, settings: &Settings) -> Result<Engine, Erro
     engine_of(&json, &bytes, file)
 }
 
-fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
+fn engine_of(json: &Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
     if let Some(parts) = form::recognize(json) {
         return Ok(Engine::ByteLevel(Arc::new(ByteLevel::new(parts))));
     }
@@ -306,7 +305,7 @@ fn clean_up(text: String) -> String {
 const MAX_GROWTH: f64 = 1024.0;
 
 /// Whether rules, including nested ones, can lengthen a text by more than any tokenizer needs.
-pub(crate) fn is_excessive(rules: &Value) -> bool {
+fn is_excessive(rules: &Value) -> bool {
     growth(rules) > MAX_GROWTH
 }
 

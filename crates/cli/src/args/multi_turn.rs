@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use tacho_args::declare::*;
-use tacho_args::flags;
 use tacho_client::Headers;
 
 use crate::args::error::{ArgError, Refusal};

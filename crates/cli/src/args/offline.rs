@@ -1,27 +1,24 @@
 //! Shared flags and checks of `tacho throughput`, `latency`, `startup`, and `mm-processor`.
 
 mod dataset;
-pub(crate) mod latency;
 pub(crate) mod mm_processor;
 pub(crate) mod rows;
-pub(crate) mod startup;
 pub(crate) mod throughput;
 mod throughput_check;
 
-use tacho_args::flags;
-use tacho_args::typed::FromWord;
+use tacho_args::declare::*;
+use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::secret::redact_json;
 
 use super::error::{ArgError, Refusal, bad_mm_limits};
 use super::serve::DatasetFlags;
 pub(crate) use super::shared::engine::EngineArgs;
-use super::shared::live::LiveArgs;
+use super::shared::engine::{self, CAPACITY, ENGINE};
+use super::shared::live::{self, LiveArgs};
 use dataset::SourceArgs;
 pub(crate) use rows::WorkerArgs;
-use rows::{DISABLE_DETOKENIZE, LOG, N, NSYS, OUTPUT_JSON, PROFILE, SIM};
-use tacho_args::declare::*;
-use tacho_args::shown::shown;
-use tacho_core::secret::redact_json;
+use rows::{DISABLE_DETOKENIZE, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RUN, SIM, WORKER_ROWS};
 
 flags! {
     /// Arguments of several offline commands. A command without one of the flags has its default.
@@ -99,15 +96,11 @@ impl OfflineArgs {
             let command = self.engine.values.command();
             self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
         }
-        let both = self.source.workload.is_some() && self.source.save_workload.is_some();
         let seed = self.engine.seed;
         Err(match () {
             () if self.worker.sim_profile.is_some() && backend != Backend::Sim => {
                 Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }
             }
-            // Nsight Systems captures only ranges marked by the profiler.
-            () if self.nsys.is_some() && !self.profile => Refusal::Alone { flag: "--nsys", other: "--profile" },
-            () if both => Refusal::Together { flag: "--workload", other: "--save-workload" },
             () if u32::try_from(seed).is_err() => Refusal::range("--seed", seed, "0 to 4294967295"),
             () => return Ok(()),
         }
@@ -152,4 +145,119 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: &Dict) -> Dic
         dict.set(flag.dest(), shown(flag, value));
     }
     dict
+}
+
+pub(crate) static LATENCY_TABLE: Table = Table {
+    command: "tacho latency",
+    about: "Benchmark the latency of one fixed batch, repeated.",
+    examples: &[
+        ("tacho latency --model Qwen/Qwen3-8B --batch-size 1 --input-len 512", "one prompt at a time through vLLM"),
+        ("tacho latency --sim --num-iters 5", "no engine needed: simulated"),
+    ],
+    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
+    flags: rows!(
+        &[HELP],
+        BATCH,
+        &[N_OR_BEAM],
+        ITERATIONS,
+        &[PROFILE_ONE, OUTPUT_JSON, DISABLE_DETOKENIZE],
+        engine::FLAGS,
+        &[SIM, NSYS, LOG],
+        live::FLAGS,
+        WORKER_ROWS
+    ),
+    basics: &[
+        "--model",
+        "--sim",
+        "--input-len",
+        "--output-len",
+        "--batch-size",
+        "--num-iters",
+        "--num-iters-warmup",
+        "--n",
+        "--use-beam-search",
+        "--tensor-parallel-size",
+        "--max-model-len",
+        "--dtype",
+        "--quantization",
+        "--enable-prefix-caching",
+        "--seed",
+        "--sim-profile",
+        "--profile",
+        "--log",
+        "--output-json",
+        "--python",
+        "--quiet",
+    ],
+    ..Table::PLAIN
+};
+
+const N_OR_BEAM: Flag = Flag { help: "Sequences per prompt, or the beam width.", ..N };
+const PROFILE_ONE: Flag =
+    Flag { help: "Profile one iteration instead of measuring. Needs --profiler-config.", ..PROFILE };
+
+flags! {
+    /// The flags of `tacho latency`.
+    LatencyArgs {
+        BATCH [
+            input_len: u64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(32), &RUN, "Prompt length.").at_least(1);
+            output_len: u64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &RUN, "Output length.").at_least(1);
+            batch_size: u64 = vllm(&["--batch-size"], Int, "N", Preset::Int(8), &RUN, "Prompts in the batch.").at_least(1);
+        ]
+        ITERATIONS [
+            use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &RUN, "Use beam search instead of sampling.");
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Int, "N", Preset::Int(10), &RUN, "Warm-up iterations.").at_least(0);
+            num_iters: u64 = vllm(&["--num-iters"], Int, "N", Preset::Int(30), &RUN, "Measured iterations.").at_least(1);
+        ]
+        ..common: OfflineArgs;
+    }
+}
+
+impl LatencyArgs {
+    /// Parses and checks the values.
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.common.check(args.common.backend(Backend::Vllm))?;
+        for (given, flag) in [(args.use_beam_search, "--use-beam-search"), (args.common.profile, "--profile")] {
+            let problem = format!("the simulated engine cannot honour {flag}: remove it, or run a real engine");
+            refuse_if(given && args.common.sim, problem)?;
+        }
+        Ok(args)
+    }
+}
+
+pub(crate) static STARTUP_TABLE: Table = Table {
+    command: "tacho startup",
+    about: "Benchmark how long an engine takes to start, with cold and with warm caches.",
+    examples: &[
+        ("tacho startup --model Qwen/Qwen3-8B --num-iters-cold 1", "one cold start, three warm ones"),
+        ("tacho startup --sim", "no engine needed: simulated"),
+    ],
+    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
+    flags: rows!(&[HELP], STARTS, &[OUTPUT_JSON], engine::FLAGS, &[SIM, LOG], live::FLAGS, WORKER_ROWS),
+    ..Table::PLAIN
+};
+
+flags! {
+    /// The flags of `tacho startup`.
+    StartupArgs {
+        STARTS [
+            num_iters_cold: u64 = vllm(&["--num-iters-cold"], Kind::Int, "N", Preset::Int(3), &RUN,
+                "Starts measured with empty caches.").at_least(1);
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Kind::Int, "N", Preset::Int(1), &RUN,
+                "Starts that only fill the caches.").at_least(0);
+            num_iters_warm: u64 = vllm(&["--num-iters-warm"], Kind::Int, "N", Preset::Int(3), &RUN,
+                "Starts measured with full caches.").at_least(1);
+        ]
+        ..common: OfflineArgs;
+    }
+}
+
+impl StartupArgs {
+    /// Parses and checks the values.
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.common.check(args.common.backend(Backend::Vllm))?;
+        Ok(args)
+    }
 }

@@ -10,9 +10,7 @@ use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{self, Conversation, DumpSpec, Format, Options, conversations_text, convert_dump};
 use tacho_workload::{RangeRatio, SlicesSpec};
 
-use crate::args::convert::sharegpt::SharegptArgs;
-use crate::args::convert::slices::SlicesArgs;
-use crate::args::convert::trace::TraceArgs;
+use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
 use crate::commands::sim::load;
 use crate::exit::{Exit, Misused, saved};
 

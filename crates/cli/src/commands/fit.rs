@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, ensure};
 use tacho_client::EndpointSpec;
+use tacho_client::control::{Caller, metrics_page};
 use tacho_core::json;
 use tacho_forecast::fit::{
     self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, Length, Load, MAX_ROUNDS, Profile, Server, Slowdown,
@@ -19,10 +20,8 @@ use crate::args;
 use crate::args::fit::FitArgs;
 use crate::args::serve::ServeArgs;
 use crate::args::shared::sign_in;
-use crate::commands::{serve, values_for};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use tacho_client::control::{Caller, metrics_page};
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;

@@ -31,10 +31,8 @@ use super::serve::log::required;
 use super::sim::{hub, profile};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::help::suggest;
-use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
-use crate::args::offline::startup::StartupArgs;
-use crate::args::offline::{Backend, EngineArgs, OfflineArgs, WorkerArgs, namespace};
+use crate::args::offline::{Backend, EngineArgs, LatencyArgs, OfflineArgs, StartupArgs, WorkerArgs, namespace};
 use crate::exit::{Exit, Misused, saved};
 use crate::interrupt::Interrupt;
 

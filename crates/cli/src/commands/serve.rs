@@ -29,10 +29,12 @@ use tacho_loadgen::StopSignal;
 use tacho_metrics::{Caveat, Trust};
 use tacho_record::RunRecord;
 use tacho_report::Progress;
+use tacho_report::export::otlp::{Origin, metrics, traces};
 use tacho_report::html::run::About;
 use tacho_report::json::ResultFile;
 use tacho_report::style::harmless_line;
 use tacho_run::ServePlan;
+use tacho_run::otlp::Collector;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
 use tacho_sim::Server;
 
@@ -41,12 +43,9 @@ use super::outputs::{command_line, own_command, recorded_command};
 use super::screen::Screen;
 use crate::args::serve::{Decided, ServeArgs};
 use crate::args::shared::tags::WINDOW;
-use crate::exit;
 use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
-use tacho_report::export::otlp::{Origin, metrics, traces};
-use tacho_run::otlp::Collector;
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Some(files) = &args.points.compare {

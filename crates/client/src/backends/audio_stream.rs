@@ -14,7 +14,7 @@ use crate::base64;
 const MAX_EXCERPT: usize = 4 << 10;
 
 /// Decodes one response. The audio itself is not kept.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AudioDecoder {
     /// The format of audio without a header; `None` if it is unknown.
     pcm: Option<AudioFormat>,
@@ -35,17 +35,7 @@ pub(super) struct AudioDecoder {
 
 impl AudioDecoder {
     pub(super) fn new(pcm: Option<AudioFormat>) -> Self {
-        AudioDecoder {
-            pcm,
-            events: None,
-            other_type: None,
-            start: Vec::new(),
-            begun: false,
-            received: 0,
-            length: None,
-            decoded: Vec::new(),
-            closed: false,
-        }
+        AudioDecoder { pcm, ..AudioDecoder::default() }
     }
 
     /// Whether the body is bytes without an end marker.

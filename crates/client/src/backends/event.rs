@@ -66,6 +66,12 @@ pub(crate) enum TextField {
     Other,
 }
 
+impl TextField {
+    pub(super) fn has_characters(&self) -> bool {
+        matches!(self, TextField::Text(text) if !text.span.is_empty())
+    }
+}
+
 /// The `usage` of an event, if it has any members.
 #[derive(Debug, Default, PartialEq, Clone, Copy)]
 pub(crate) struct UsageField {
@@ -312,14 +318,11 @@ pub(super) fn read_drafts(cursor: &mut Cursor<'_>) -> Result<Option<Drafts>, Not
     Ok(drafts.map(|(tokens, accepted)| Drafts { steps, tokens, accepted }))
 }
 
-fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
+pub(super) fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
     let mut count = None;
-    cursor.members_if_object(|cursor, key| {
-        if key == name {
-            count = cursor.count()?;
-            return Ok(());
-        }
-        cursor.skip().map(drop)
+    cursor.member_if_object(name, |cursor| {
+        count = cursor.count()?;
+        Ok(())
     })?;
     Ok(count)
 }

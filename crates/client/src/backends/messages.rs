@@ -166,11 +166,10 @@ impl MessagesDecoder {
         timestamp: Timestamp,
         row: &mut Observation,
     ) -> Result<(), Failure> {
-        let has = |field: &TextField| matches!(field, TextField::Text(text) if !text.span.is_empty());
         match (&event.text, &event.thinking, &event.partial_json) {
             (TextField::Missing, TextField::Missing, TextField::Missing) => return Ok(()),
             (TextField::Missing, TextField::Missing, json) => {
-                note_token(row, timestamp, has(json));
+                note_token(row, timestamp, json.has_characters());
                 if let (TextField::Text(text), true) = (json, self.keeps_reply) {
                     let mut piece = Vec::new();
                     unescape(&data[text.span.clone()], &mut piece);
@@ -178,12 +177,12 @@ impl MessagesDecoder {
                 }
             }
             (TextField::Missing, thinking, _) => {
-                note_token(row, timestamp, has(thinking));
+                note_token(row, timestamp, thinking.has_characters());
                 self.reasoning.note(None);
             }
             (text, ..) => {
-                note_token(row, timestamp, has(text));
-                note_answer(row, timestamp, has(text));
+                note_token(row, timestamp, text.has_characters());
+                note_answer(row, timestamp, text.has_characters());
                 push_text(text, data, row)?;
             }
         }
@@ -267,10 +266,7 @@ impl Event {
                 }
                 Ok(())
             })?,
-            b"message" => cursor.members_if_object(|cursor, key| match key {
-                b"usage" => self.usage.read(cursor),
-                _ => cursor.skip().map(drop),
-            })?,
+            b"message" => cursor.member_if_object(b"usage", |cursor| self.usage.read(cursor))?,
             b"usage" => self.usage.read(cursor)?,
             b"error" => self.error = cursor.truthy_span()?,
             _ => drop(cursor.skip()?),

@@ -110,7 +110,7 @@ impl ResponsesDecoder {
         }
         match event.kind {
             EventKind::Text => {
-                let content = matches!(&event.delta, TextField::Text(text) if !text.span.is_empty());
+                let content = event.delta.has_characters();
                 note_token(row, timestamp, content);
                 note_answer(row, timestamp, content);
                 push_text(&event.delta, data, row)
@@ -216,13 +216,8 @@ struct Event {
 impl Event {
     fn read(data: &[u8]) -> Result<Event, NotJson> {
         whole(data, |cursor| {
-            let mut event = Event::default();
-            if cursor.kind()? != Kind::Object {
-                cursor.skip()?;
-                return Ok(event);
-            }
-            event.is_object = true;
-            cursor.members(|cursor, key| event.member(cursor, key))?;
+            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
+            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
             Ok(event)
         })
     }
@@ -239,12 +234,9 @@ impl Event {
             b"error" => self.error = cursor.truthy_span()?,
             b"response" => {
                 self.usage = UsageField::default();
-                cursor.members_if_object(|cursor, key| match key {
-                    b"usage" => {
-                        self.usage = read_usage(cursor, UsageNames::Responses)?.unwrap_or_default();
-                        Ok(())
-                    }
-                    _ => cursor.skip().map(drop),
+                cursor.member_if_object(b"usage", |cursor| {
+                    self.usage = read_usage(cursor, UsageNames::Responses)?.unwrap_or_default();
+                    Ok(())
                 })?;
             }
             _ => drop(cursor.skip()?),

@@ -155,6 +155,15 @@ impl<'a> Cursor<'a> {
         if self.kind()? == Kind::Object { self.members(visit) } else { self.skip().map(drop) }
     }
 
+    /// Reads the member `name` of the object at the cursor, if there is one, and skips everything else.
+    pub(crate) fn member_if_object(
+        &mut self,
+        name: &[u8],
+        mut read: impl FnMut(&mut Self) -> Result<(), NotJson>,
+    ) -> Result<(), NotJson> {
+        self.members_if_object(|cursor, key| if key == name { read(cursor) } else { cursor.skip().map(drop) })
+    }
+
     fn word(&mut self, word: &[u8]) -> Result<(), NotJson> {
         if self.bytes[self.at..].starts_with(word) {
             self.at += word.len();

@@ -131,7 +131,7 @@ impl StreamDecoder {
         }
         self.choices = self.choices.max(u16::try_from(event.choice.branch).unwrap_or(u16::MAX).saturating_add(1));
         self.finished = self.finished.saturating_add(u16::from(event.choice.finished));
-        let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
+        let has_text = event.choice.text.has_characters();
         note_token(row, timestamp, has_text || event.choice.other_content);
         note_answer(row, timestamp, has_text);
         // A session continues from the first of several choices.

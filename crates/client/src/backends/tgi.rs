@@ -4,7 +4,7 @@ use tacho_core::dict;
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
-use super::event::{TextField, read_text};
+use super::event::{TextField, member_count, read_text};
 use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::{Expected, PayloadSpec, Rules};
@@ -107,20 +107,11 @@ impl Event {
                 self.mentions_text = true;
                 self.generated_text = read_text(cursor)?;
             }
-            b"token" => cursor.members_if_object(|cursor, key| {
-                if key == b"text" {
-                    self.token_has_text = matches!(read_text(cursor)?, TextField::Text(text) if !text.span.is_empty());
-                    return Ok(());
-                }
-                cursor.skip().map(drop)
+            b"token" => cursor.member_if_object(b"text", |cursor| {
+                self.token_has_text = read_text(cursor)?.has_characters();
+                Ok(())
             })?,
-            b"details" => cursor.members_if_object(|cursor, key| {
-                if key == b"generated_tokens" {
-                    self.generated_tokens = cursor.count()?;
-                    return Ok(());
-                }
-                cursor.skip().map(drop)
-            })?,
+            b"details" => self.generated_tokens = member_count(cursor, b"generated_tokens")?,
             b"error" => self.error = cursor.truthy_span()?,
             _ => drop(cursor.skip()?),
         }

@@ -42,7 +42,7 @@ impl TrtLlmDecoder {
         match &event.text_output {
             TextField::Missing => Err(malformed("an event has no text_output", data)),
             text => {
-                note_token(row, timestamp, matches!(text, TextField::Text(text) if !text.span.is_empty()));
+                note_token(row, timestamp, text.has_characters());
                 push_text(text, data, row)
             }
         }

@@ -45,7 +45,7 @@ impl TextResponse {
             }
             b"text" => self.text = first_text(cursor)?,
             b"output" => self.output = output_texts(cursor)?,
-            b"content" => self.output = block_texts(cursor)?,
+            b"content" => push_block_texts(cursor, &mut self.output)?,
             _ => drop(cursor.skip()?),
         }
         Ok(())
@@ -70,12 +70,9 @@ fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usiz
         match key {
             b"text" if at == 0 => text = read_text(cursor)?,
             b"finish_reason" if at == 0 => error_finish = read_finish(cursor)?.1,
-            b"message" if at == 0 => cursor.members_if_object(|cursor, key| {
-                if key == b"content" {
-                    text = read_text(cursor)?;
-                    return Ok(());
-                }
-                cursor.skip().map(drop)
+            b"message" if at == 0 => cursor.member_if_object(b"content", |cursor| {
+                text = read_text(cursor)?;
+                Ok(())
             })?,
             _ => drop(cursor.skip()?),
         }
@@ -87,31 +84,21 @@ fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usiz
 /// The texts in the content of all messages.
 fn output_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
     let mut texts = Vec::new();
-    each_object(cursor, |cursor, _, key| {
-        if key != b"content" {
-            return cursor.skip().map(drop);
-        }
-        each_object(cursor, |cursor, _, key| {
-            if key == b"text" {
-                texts.push(read_text(cursor)?);
-                return Ok(());
-            }
-            cursor.skip().map(drop)
-        })
+    each_object(cursor, |cursor, _, key| match key {
+        b"content" => push_block_texts(cursor, &mut texts),
+        _ => cursor.skip().map(drop),
     })?;
     Ok(texts)
 }
 
-fn block_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
-    let mut texts = Vec::new();
+fn push_block_texts(cursor: &mut Cursor<'_>, texts: &mut Vec<TextField>) -> Result<(), NotJson> {
     each_object(cursor, |cursor, _, key| {
-        if key == b"text" {
-            texts.push(read_text(cursor)?);
-            return Ok(());
+        match key {
+            b"text" => texts.push(read_text(cursor)?),
+            _ => drop(cursor.skip()?),
         }
-        cursor.skip().map(drop)
-    })?;
-    Ok(texts)
+        Ok(())
+    })
 }
 
 /// Visits the members of the objects in a list, with the object's index; does nothing without a list.
@@ -132,11 +119,11 @@ fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
         Kind::Text => first = read_text(cursor)?,
         Kind::List => {
             cursor.items(|cursor, at| {
-                if at == 0 {
-                    first = read_text(cursor)?;
-                    return Ok(());
+                match at {
+                    0 => first = read_text(cursor)?,
+                    _ => drop(cursor.skip()?),
                 }
-                cursor.skip().map(drop)
+                Ok(())
             })?;
         }
         _ => drop(cursor.skip()?),

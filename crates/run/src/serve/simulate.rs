@@ -7,7 +7,7 @@ use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::plan::ServePlan;
-use crate::serve::drive::rate_changes::RateChanges;
+use crate::serve::drive::measure::RateChanges;
 use crate::serve::drive::scrape::Scrape;
 use crate::serve::finish::record::{self, Observed, WallClock};
 use crate::serve::finish::samples::{SampleSpec, SampledRows};

@@ -2,7 +2,6 @@
 
 use tacho_args::declare::*;
 use tacho_args::flag::picked;
-use tacho_args::flags;
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB, RANDOM};
@@ -28,7 +27,7 @@ flags! {
     /// Workload files, for both commands that sample.
     SourceArgs {
         FILE_ROWS [
-            workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.");
+            workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.").excludes(&["--save-workload"]);
             save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET,
                 "Write the measured requests to a file, one a line, before the engine starts.");
         ]

@@ -1,7 +1,6 @@
 //! Flags of `tacho mm-processor`.
 
 use tacho_args::declare::*;
-use tacho_args::flags;
 use tacho_args::repr::repr;
 use tacho_core::json::{Value, python_float};
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tacho_args::declare::*;
 pub(crate) use tacho_args::flag::HELP;
-use tacho_args::flags;
 
 pub(crate) use crate::args::shared::live::LIVE;
 
@@ -59,7 +58,8 @@ pub(crate) const NSYS: Flag = own(
     &OWN,
     "Run the engine under Nsight Systems, which captures what --profile marks and writes FILE.nsys-rep. Sets the \
      profiler to cuda unless --profiler-config is given.",
-);
+)
+.needs(&["--profile"]);
 
 /// For commands that measure the same batch repeatedly.
 pub(crate) const LOG: Flag = own(

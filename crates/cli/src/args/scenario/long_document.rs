@@ -5,7 +5,7 @@ use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
 use super::{BACKEND, BatchArgs, LIVE, MAX_SEED, OWN, SCENARIO, SERVER, SERVER_ROWS, Way};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::ArgError;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
@@ -53,14 +53,14 @@ flags! {
             num_documents: usize = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Number of documents.").at_least(1);
             output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Output length in tokens.").at_least(0);
             repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "Requests per document.").at_least(0);
-            repeat_mode: Given<String> = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
+            repeat_mode: String = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
                 "Order of the requests: random shuffles, tile repeats the list, interleave repeats each document at once.");
             shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
         ]
         REUSE [
             document_tokens: Option<usize> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, instead of --document-length.").at_least(0);
             reuse_distance: Option<usize> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
-                "Requests between two uses of a document, instead of --repeat-mode. Use it with --max-concurrency.").at_least(1);
+                "Requests between two uses of a document, instead of --repeat-mode. Use it with --max-concurrency.").at_least(1).excludes(&["--repeat-mode"]);
         ]
         ..batch: BatchArgs;
     }
@@ -78,12 +78,9 @@ impl LongDocumentArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = LongDocumentFlags::from(v);
         let (mode, order) = match flags.reuse_distance {
-            Some(_) if flags.repeat_mode.is_given => {
-                return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
-            }
             Some(distance) => (format!("again after {distance}"), RepeatMode::Spaced(distance)),
             None => {
-                let mode = flags.repeat_mode.value;
+                let mode = flags.repeat_mode;
                 let order = RepeatMode::parse(&mode).expect("the flag has the modes as choices");
                 (mode, order)
             }

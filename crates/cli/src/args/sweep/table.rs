@@ -1,7 +1,6 @@
 //! Flags of the sweeps, in vLLM's order.
 
 use tacho_args::declare::*;
-use tacho_args::flags;
 use tacho_run::sweep::LoadVariable;
 
 use crate::args::shared::live::{self, LiveArgs};

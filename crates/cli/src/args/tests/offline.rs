@@ -6,12 +6,12 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_testkit::golden_json;
 
 use super::*;
-use crate::args::offline::{Backend, latency, mm_processor, namespace, startup, throughput};
+use crate::args::offline::{Backend, LATENCY_TABLE, STARTUP_TABLE, mm_processor, namespace, throughput};
 
 const COMMANDS: [(&str, &Table); 4] = [
     ("throughput", &throughput::TABLE),
-    ("latency", &latency::TABLE),
-    ("startup", &startup::TABLE),
+    ("latency", &LATENCY_TABLE),
+    ("startup", &STARTUP_TABLE),
     ("mm-processor", &mm_processor::TABLE),
 ];
 

@@ -7,7 +7,6 @@ use tacho_loadgen::{RpsChange, Timeline};
 use tacho_metrics::{Caveat, RateChange};
 
 use crate::Error;
-use crate::serve::drive::rate_changes::RateChanges;
 use crate::serve::drive::row_command::{RowCommand, WriteRow};
 use crate::serve::drive::{DriveOutput, RunContext};
 use crate::serve::finish::record::WallClock;
@@ -15,7 +14,7 @@ use crate::serve::finish::samples::SampleSpec;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
 use crate::serve::log::store::RowStore;
-use crate::serve::log::texts::Texts;
+use crate::serve::log::store::Texts;
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers};
 use crate::serve::stops::Stops;
 

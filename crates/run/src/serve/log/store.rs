@@ -13,7 +13,6 @@ use crate::plan::ServePlan;
 use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
-use crate::serve::log::texts::Texts;
 
 /// Runs longer than this are logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);

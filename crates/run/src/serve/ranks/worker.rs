@@ -16,7 +16,7 @@ use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::{RowReceiver, RunContext};
 use crate::serve::log::open::OpenedLog;
-use crate::serve::log::texts::Texts;
+use crate::serve::log::store::Texts;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
