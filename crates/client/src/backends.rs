@@ -35,7 +35,7 @@ mod wav;
 mod whole;
 
 pub use declared::{BODIES, BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
-pub use expected::Expected;
+pub use expected::{Encoded, Expected};
 pub use format::{Flow, Rules};
 use format::{ResponseFormat, Sequences};
 pub use kind::BackendKind;
@@ -50,13 +50,6 @@ use std::borrow::Cow;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
-
-#[derive(Debug, Clone)]
-pub struct Encoded {
-    pub body: Vec<u8>,
-    /// Properties of the request that its decoder needs.
-    pub expected: Expected,
-}
 
 impl BackendKind {
     /// Encodes the request: the body, byte for byte as upstream sends it, and the properties that the decoder needs.

@@ -259,7 +259,7 @@ fn encoded(replica: &Replica, mut headers: Headers, body: &[u8], expected: &Expe
 
 /// A proxy that compresses a stream holds its tokens back. vLLM accepts compression.
 fn refuse_compression(endpoint: &EndpointSpec, expected: &Expected, headers: &mut Headers) {
-    if endpoint.rules == Rules::Standard && expected.is_streamed(endpoint.backend) {
+    if endpoint.rules == Rules::Standard && !expected.unstreamed && !endpoint.backend.answers_whole() {
         headers.set_default("Accept-Encoding", "identity");
     }
 }

@@ -3,18 +3,14 @@
 
 mod note;
 mod search;
-mod suite;
 mod sweep;
-mod tune;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use note::{Layout, Note};
 pub use search::{Load, Most, SearchNote, SearchRow, level_text};
-pub use suite::SuiteNote;
 pub use sweep::{LevelNote, SweepNote};
-pub use tune::TuneNote;
 
 /// Progress of the requests, written by the workers and read by progress views.
 #[derive(Debug, Default)]

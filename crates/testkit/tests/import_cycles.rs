@@ -1,5 +1,5 @@
 //! Import cycles between the files of a crate: a file in a cycle cannot be understood without the others. A name that
-//! `lib.rs` re-exports counts as an import of the file that defines it. A module and its directory count as one.
+//! a module re-exports counts as an import of the file that defines it; a module and the files of its directory are apart.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// The largest allowed import cycle, in files.
 const MAX_CYCLE: usize = 8;
+/// Crates with a larger one, which may shrink but not grow.
+const LARGER: [(&str, usize); 4] = [("cli", 18), ("forecast", 16), ("metrics", 11), ("rowlog", 11)];
 
 /// A crate's modules by path, with their lines before the tests.
 type Modules = BTreeMap<Vec<String>, String>;
@@ -61,6 +63,10 @@ fn spread(path: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     let mut parts = before.to_vec();
     parts.extend(head.split("::").map(|part| part.split(" as ").next().unwrap().trim().to_owned()));
     parts.retain(|part| !part.is_empty());
+    if parts.len() == before.len() && group.is_none() {
+        // After the last comma of a list.
+        return;
+    }
     let Some(group) = group else { return found.push(parts) };
     let (mut depth, mut start) = (0, 0);
     let group = group.rsplit_once('}').map_or(group, |(inside, _)| inside);
@@ -124,13 +130,12 @@ fn defining(modules: &Modules, names: &ReExports, path: &[String], depth: usize)
 /// The import cycles: sets of modules that all reach each other, largest first.
 fn cycles(modules: &Modules) -> Vec<Vec<String>> {
     let names = re_exports(modules);
-    let same = |a: &[String], b: &[String]| a.starts_with(b) || b.starts_with(a);
     let arrows: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> = modules
         .iter()
         .map(|(at, text)| {
             let named = imports(text).into_iter().filter_map(|path| absolute(modules, at, &path));
             let named = named.filter_map(|path| defining(modules, &names, &path, 0));
-            (at, named.filter(|other| !same(at, other)).collect())
+            (at, named.filter(|other| other != at).collect())
         })
         .collect();
     let reached: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> =
@@ -170,7 +175,8 @@ fn import_cycles_do_not_grow() {
         let found = cycles(&modules(&source));
         let largest = found.first().map_or(0, Vec::len);
         println!("{name}: {:?}", found.iter().map(Vec::len).collect::<Vec<_>>());
-        if largest > MAX_CYCLE {
+        let allowed = LARGER.iter().find(|(known, _)| *known == name).map_or(MAX_CYCLE, |(_, allowed)| *allowed);
+        if largest > allowed {
             wrong.push(format!("{name}: {largest} files: {}", found[0].join(", ")));
         }
     }

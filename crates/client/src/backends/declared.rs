@@ -17,21 +17,21 @@ use std::sync::{Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
 use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_core::yaml::{self, Node, Tree};
+use tacho_core::{Content, Request, Task};
 
 use super::format::{Origin, ResponseFormat, Sequences};
 use super::kind::Row;
-use super::{BackendKind, Encoded, Expected, PayloadSpec, Task};
+use super::{BackendKind, Encoded, Expected, PayloadSpec};
 use body::{Body, Rendered};
 pub(super) use decode::DeclaredDecoder;
 pub use engine::BODIES;
 use engine::{Compile, Engine};
-use fields::Fields;
+use fields::{Fields, Problem};
 pub use files::{BUILT_IN_FILES, built_in_file};
 use path::Step;
 use spec::ResponseSpec;
 pub(super) use spec::{Framing, Prefix};
-use tacho_core::yaml::{self, Node, SyntaxError, Tree};
 pub use trace::{Trace, TraceEvent};
 
 /// Maximum size of a file.
@@ -64,30 +64,6 @@ impl Eq for Declared {}
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FileError(String);
-
-/// A problem at a line of a file.
-#[derive(Debug)]
-struct Problem {
-    line: usize,
-    problem: String,
-}
-
-impl Problem {
-    fn at(line: usize, problem: impl Into<String>) -> Self {
-        Problem { line, problem: problem.into() }
-    }
-
-    fn in_field(line: usize, field: &str, problem: impl Into<String>) -> Self {
-        let problem = problem.into();
-        Problem { line, problem: if field.is_empty() { problem } else { format!("{field}: {problem}") } }
-    }
-}
-
-impl From<SyntaxError> for Problem {
-    fn from(SyntaxError { line, problem }: SyntaxError) -> Self {
-        Problem { line, problem }
-    }
-}
 
 /// All files that were read, each of which stays in memory.
 static READ: Mutex<Vec<&'static Declared>> = Mutex::new(Vec::new());

@@ -6,7 +6,14 @@ use std::time::Duration;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{AudioFormat, Request};
 
-use super::{BackendKind, PacedInput, PayloadSpec, speech};
+use super::{PacedInput, PayloadSpec, speech};
+
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    pub body: Vec<u8>,
+    /// Properties of the request that its decoder needs.
+    pub expected: Expected,
+}
 
 /// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +37,7 @@ pub struct Expected {
     pub(super) fixed_tokens: Option<u64>,
     pub(super) encoding: Encoding,
     /// Whether the body requests a non-streamed response.
-    pub(super) unstreamed: bool,
+    pub(crate) unstreamed: bool,
     /// The format of generated audio without a header; `None` if it is unknown.
     pub(super) pcm: Option<AudioFormat>,
     /// The prompt, if responses echo it.
@@ -68,10 +75,6 @@ impl Expected {
         let is_pcm = body.get("response_format").and_then(Value::as_str) == Some("pcm");
         self.pcm = is_pcm.then_some(payload.pcm.unwrap_or(speech::PCM));
         self
-    }
-
-    pub(crate) fn is_streamed(&self, backend: BackendKind) -> bool {
-        !self.unstreamed && !backend.answers_whole()
     }
 
     /// Sets the output length of a server that ignores the end-of-sequence token.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, Media, Observation, Outcome};
+use tacho_core::{Failure, FailureKind, Media, Observation, Outcome, Task};
 
 use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
@@ -11,7 +11,7 @@ use super::reply;
 use super::row::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::unstreamed::TextResponse;
-use super::{BackendKind, Expected, Rules, Task, charset};
+use super::{BackendKind, Expected, Rules, charset};
 
 /// Bytes after which a response that does not start like JSON is abandoned.
 const MAX_NON_JSON: usize = 64 << 10;

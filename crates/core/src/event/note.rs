@@ -2,9 +2,7 @@
 //! they are shown.
 
 use super::search::{Load, SearchNote, SearchRow};
-use super::suite::SuiteNote;
 use super::sweep::{LevelNote, SweepNote};
-use super::tune::TuneNote;
 
 /// Formats the parts of a sentence for its reader.
 pub trait Layout {
@@ -51,10 +49,8 @@ pub enum Note {
     Client(String),
     /// From a sweep.
     Sweep(SweepNote),
-    /// From a test suite.
-    Suite(SuiteNote),
-    /// From a tuning.
-    Tune(TuneNote),
+    /// A command after its title.
+    Command(&'static str, Vec<String>),
 }
 
 impl Note {
@@ -64,23 +60,22 @@ impl Note {
             Note::Text(text) | Note::Client(text) => text.clone(),
             Note::WarmupDone => "Warmup run completed.".to_owned(),
             Note::Sweep(note) => note.text(layout),
-            Note::Suite(note) => note.text(layout),
-            Note::Tune(note) => note.text(layout),
+            Note::Command(title, words) => format!("{title}{}", layout.command(words)),
         }
     }
 }
 
-macro_rules! is_a_note {
-    ($($kind:ident => $variant:ident),*) => {
-        $(impl From<$kind> for Note {
-            fn from(note: $kind) -> Note {
-                Note::$variant(note)
-            }
-        })*
-    };
+impl From<String> for Note {
+    fn from(text: String) -> Note {
+        Note::Text(text)
+    }
 }
 
-is_a_note!(SweepNote => Sweep, SuiteNote => Suite, TuneNote => Tune, String => Text);
+impl From<SweepNote> for Note {
+    fn from(note: SweepNote) -> Note {
+        Note::Sweep(note)
+    }
+}
 
 impl From<&str> for Note {
     fn from(text: &str) -> Note {

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use tacho_core::event::TuneNote;
 use tacho_core::json::Dict;
 use tacho_decide::search::{Levels, LoadLevel, Measurement, Model, Search};
 use tacho_record::ResultFields;
@@ -112,13 +111,16 @@ impl Tuner<'_> {
         let throughput = level.mean("request_throughput").unwrap_or(f64::NAN);
         let criteria = self.plan.criteria.iter().map(|criterion| {
             let value = level.mean(&criterion.metric).unwrap_or(f64::NAN);
-            (criterion.metric.clone(), value, criterion.condition(), criterion.is_met(value))
+            let verdict = if criterion.is_met(value) { "PASSED" } else { "FAILED" };
+            format!("{} = {value:.2}{} | {verdict}", criterion.metric, criterion.condition())
         });
-        let (criteria, runs) = (criteria.collect(), level.results.len());
-        self.say(TuneNote::Level { rate: rate.clone(), throughput, criteria, runs });
+        let (criteria, runs) = (criteria.collect::<Vec<_>>().join(", "), level.results.len());
+        let times = if runs == 1 { String::new() } else { format!(" (mean of {runs} runs)") };
+        self.say(format!("  request_rate {rate}: {throughput:.2} req/s, {criteria}{times}"));
         let failed: u64 = level.runs().filter_map(ResultFields::failures).map(|(failed, _)| failed).sum();
         if failed > 0 {
-            self.warn(TuneNote::LevelFailures { rate, failed: failed as i64 });
+            let latencies = "the latencies are those of the others";
+            self.warn(format!("request_rate {rate}: {failed} requests failed; {latencies}"));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::TuneNote;
+use tacho_core::event::Note;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{RunEvent, Work};
 
@@ -31,7 +31,8 @@ pub fn auto_tune(plan: &TunePlan, tools: Tools<'_>) -> Result<TuneReport, Error>
         return Ok(TuneReport::default());
     }
     if plan.num_prompts < ENOUGH_PROMPTS && plan.criteria.iter().any(|one| one.metric.starts_with("p99")) {
-        tuner.warn(TuneNote::FewPrompts { prompts: plan.num_prompts });
+        let (prompts, beyond) = (plan.num_prompts, (plan.num_prompts / 100).max(1));
+        tuner.warn(format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more"));
     }
     tuner.run(&candidates)
 }
@@ -40,10 +41,10 @@ impl Tuner<'_> {
     fn show(&self, candidates: &[Candidate]) -> Result<(), Error> {
         for candidate in candidates {
             let share = self.plan.memory_shares.first().map(String::as_str);
-            self.say(TuneNote::Would { who: "Server", command: self.plan.server_command(candidate, share)? });
-            self.say(TuneNote::Would { who: "Benchmark", command: self.plan.bench_command(f64::INFINITY)? });
+            self.say(Note::Command("Server command: ", self.plan.server_command(candidate, share)?));
+            self.say(Note::Command("Benchmark command: ", self.plan.bench_command(f64::INFINITY)?));
         }
-        self.say(TuneNote::Place { directory: self.plan.directory.clone() });
+        self.say(format!("Results will be saved in: {}", self.plan.directory.display()));
         Ok(())
     }
 
@@ -55,7 +56,7 @@ impl Tuner<'_> {
         self.store(&answers, share, false)?;
         self.start(Work::Settings, candidates.len());
         for (at, candidate) in candidates.iter().enumerate() {
-            self.say(TuneNote::Candidate { at: at + 1, of: candidates.len() as u64, title: candidate.title() });
+            self.say(format!("[{}/{}] {}", at + 1, candidates.len(), candidate.title()));
             let command = self.plan.server_command(candidate, share)?;
             let log = self.plan.directory.join(format!("vllm_log_{}.txt", candidate.name()));
             let mut slot = Slot::new(command, self.plan.variables.clone(), log);
@@ -63,11 +64,10 @@ impl Tuner<'_> {
             match found.and_then(|found| answers.measured(self.plan, candidate, &found)) {
                 Ok(line) => {
                     self.report.results += 1;
-                    self.say(TuneNote::Measured { line });
+                    self.say(line);
                 }
                 Err(failure) => {
-                    let (title, log) = (candidate.title(), slot.log().to_owned());
-                    self.warn(TuneNote::Failed { title, failure: failure.to_string(), log });
+                    self.warn(format!("{}: {failure}; see {}", candidate.title(), slot.log().display()));
                     answers.failed(candidate, &failure);
                     self.failed(format!("{}: {failure}", candidate.title()));
                 }
@@ -89,13 +89,13 @@ impl Tuner<'_> {
 
     fn conclude(&self, answers: &Answers) {
         let Some(best) = answers.best() else {
-            self.say(TuneNote::NoneMeets);
+            self.say("no settings meet the limit");
             return;
         };
-        self.say(TuneNote::Best { sentence: best.sentence(&self.plan.criteria) });
+        self.say(format!("best: {}", best.sentence(&self.plan.criteria)));
         for other in answers.accepted.iter().filter(|other| *other != best && best.overlaps(other)) {
             let (title, throughput) = (other.candidate.title(), other.throughput.0);
-            self.say(TuneNote::AsGood { title, throughput });
+            self.say(format!("no clear difference from {title}: {throughput:.2} requests/s"));
         }
     }
 
@@ -132,16 +132,14 @@ impl Tuner<'_> {
         let log = |share: &str| self.plan.directory.join(format!("vllm_log_gpu_memory_utilization_{share}.log"));
         for share in &self.plan.memory_shares {
             let command = self.plan.server_command(last, Some(share))?;
-            self.say(TuneNote::TryingShare { share: share.clone() });
+            self.say(format!("trying gpu_memory_utilization {share}"));
             let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
             match slot.ensure(self.tools) {
                 Ok(_) => {
-                    self.say(TuneNote::UsingShare { share: share.clone() });
+                    self.say(format!("using gpu_memory_utilization {share}"));
                     return Ok(Some(share.clone()));
                 }
-                Err(failure) => {
-                    self.warn(TuneNote::ShareFailed { share: share.clone(), failure: failure.to_string() });
-                }
+                Err(failure) => self.warn(format!("gpu_memory_utilization {share}: {failure}")),
             }
         }
         let last = self.plan.memory_shares.last().map(|share| log(share)).unwrap_or_default();
@@ -155,9 +153,9 @@ impl Tuner<'_> {
             return None;
         }
         if self.tools.archive.result(&output).is_none() {
-            self.say(TuneNote::Profiling { title: best.candidate.title() });
+            self.say(format!("profiling {}", best.candidate.title()));
             if let Err(failure) = self.try_profile(best, share, &output) {
-                self.warn(TuneNote::ProfileFailed { failure: failure.to_string() });
+                self.warn(format!("the profiled run failed: {failure}"));
                 return None;
             }
         }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{RunEvent, Work};
 
@@ -117,7 +116,7 @@ pub fn suite(plan: &SuitePlan, tools: Tools<'_>) -> Result<Report, Error> {
     let mut suite = Suite::begin(plan, tools, Work::Suite, total);
     for test in &plan.tests {
         if let Some(reason) = suite.too_large(test) {
-            suite.say(SuiteNote::Skipped { name: test.name.clone(), reason });
+            suite.say(format!("Skipping {}: {reason}", test.name));
             continue;
         }
         match test.kind {
@@ -151,13 +150,13 @@ impl Suite<'_> {
 
     fn offline(&mut self, test: &Test) -> Result<(), Error> {
         let output = self.plan.output(&test.name);
-        self.say(SuiteNote::Case { name: test.name.clone() });
+        self.say(format!("Running test case {}", test.name));
         if self.tools.archive.result(&output).is_some() {
             return self.found(&output);
         }
         let command = self.plan.offline_command(test);
         self.keep_commands(&test.name, &[(&format!("{}_command", test.kind.name()), line(&command))], false)?;
-        self.say(SuiteNote::Runs { who: "Benchmark", line: line_with(&test.variables, &command) });
+        self.say(format!("Benchmark command: {}", line_with(&test.variables, &command)));
         let log = output.with_extension("log");
         let replaced = Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho");
         let bench = Processes { supervised: &self.plan.supervised, variables: &test.variables, replaced };
@@ -168,7 +167,7 @@ impl Suite<'_> {
 
     /// Counts a case with a stored result.
     pub(super) fn found(&mut self, output: &Path) -> Result<(), Error> {
-        self.say(SuiteNote::Found { output: output.to_owned() });
+        self.say(format!("Found existing results in {}.", output.display()));
         self.report.results += 1;
         self.count();
         Ok(())
@@ -188,7 +187,7 @@ impl Suite<'_> {
         self.tools.archive.discard(&output);
         let path = failure_file(&output);
         self.keep_failure(&path, &failure, &[("test_name", name.into())], &[]).map_err(Error::Ended)?;
-        self.warn(SuiteNote::Failed { name: name.to_owned(), failure: failure.to_string() });
+        self.warn(format!("{name}: {failure}"));
         self.failed(format!("{name}: {failure}"));
         Ok(None)
     }

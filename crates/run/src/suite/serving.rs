@@ -1,6 +1,5 @@
 //! Serving tests: one server for all loads of a test, then the refinement of its levels.
 
-use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
 use tacho_record::ResultFields;
 
@@ -107,13 +106,13 @@ impl Suite<'_> {
         let model = test.model.as_deref().unwrap_or_default();
         if let Some(other) = test.client.get("model").and_then(Value::as_str).filter(|other| *other != model) {
             let reason = format!("the client's model {other} is not the server's {model}");
-            self.say(SuiteNote::Skipped { name: test.name.clone(), reason });
+            self.say(format!("Skipping {}: {reason}", test.name));
             return Ok(());
         }
         let command = self.plan.server_command(test);
-        self.say(SuiteNote::Case { name: test.name.clone() });
+        self.say(format!("Running test case {}", test.name));
         if !matches!(self.plan.server, ServerKind::Running(_)) {
-            self.say(SuiteNote::Runs { who: "Server", line: line_with(&test.variables, &command) });
+            self.say(format!("Server command: {}", line_with(&test.variables, &command)));
         }
         let log = self.plan.directory.join(format!("{}_server.log", test.name));
         let mut slot = Slot::new(command.clone(), test.variables.clone(), log);
@@ -136,8 +135,8 @@ impl Suite<'_> {
         let name = test.case_name(case.rate, case.concurrency);
         let output = self.plan.output(&name);
         let client = self.plan.client_command(test, case);
-        self.say(SuiteNote::Case { name: name.clone() });
-        self.say(SuiteNote::Runs { who: "Client", line: line(&client) });
+        self.say(format!("Running test case {name}"));
+        self.say(format!("Client command: {}", line(&client)));
         if !self.plan.dry_run
             && let Some(result) = self.tools.archive.result(&output)
         {
@@ -189,7 +188,10 @@ impl Suite<'_> {
             summary.set(format!("{which}_first_fail"), Value::from(first_fail));
         }
         let Bounds { last_pass, first_fail } = found;
-        self.say(SuiteNote::Limits { name: test.name.clone(), rate: rate.to_owned(), last_pass, first_fail });
+        let [pass, fail] = [last_pass, first_fail]
+            .map(|level: Option<u64>| level.map_or_else(|| "none".to_owned(), |level| level.to_string()));
+        let name = &test.name;
+        self.say(format!("{name} at qps {rate}: the limits are kept up to {pass}, first broken at {fail}"));
         let path = self.plan.directory.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
         self.tools.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
     }

@@ -7,8 +7,8 @@ use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::yaml::{Node, Tree};
 use tacho_core::{Content, Request};
 
-use super::Problem;
 use super::engine::{Compile, Context, Engine, Source, TemplateError};
+use super::fields::Problem;
 use crate::backends::{PayloadSpec, chat};
 
 /// Maximum number of strings with expressions: each may hold the whole prompt.

@@ -1,9 +1,31 @@
 //! The members of a mapping in the file: each is read once by name, and unknown ones are refused.
 
 use tacho_core::json::Value;
+use tacho_core::yaml::{Key, Node, SyntaxError, Tree};
 
-use super::Problem;
-use tacho_core::yaml::{Key, Node, Tree};
+/// A problem at a line of a file.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) line: usize,
+    pub(super) problem: String,
+}
+
+impl Problem {
+    pub(super) fn at(line: usize, problem: impl Into<String>) -> Self {
+        Problem { line, problem: problem.into() }
+    }
+
+    pub(super) fn in_field(line: usize, field: &str, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Problem { line, problem: if field.is_empty() { problem } else { format!("{field}: {problem}") } }
+    }
+}
+
+impl From<SyntaxError> for Problem {
+    fn from(SyntaxError { line, problem }: SyntaxError) -> Self {
+        Problem { line, problem }
+    }
+}
 
 /// A mapping of the file.
 pub(super) struct Fields<'n> {

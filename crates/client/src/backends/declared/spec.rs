@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use tacho_core::json::Value;
 
-use super::Problem;
-use super::fields::Fields;
+use super::fields::{Fields, Problem};
 use super::path;
 use super::program::{Accepted, MAX, Program};
 use tacho_core::yaml::{Node, Tree};
