@@ -297,14 +297,15 @@ pub const HELP: Flag = vllm(
 #[macro_export]
 macro_rules! rows {
     ($($part:expr),+ $(,)?) => {{
-        const ALL: &[$crate::flag::Flag] = &$crate::flag::joined::<{ 0 $(+ $part.len())+ }>(&[$($part),+]);
+        const ALL: &[$crate::flag::Flag] = &$crate::flag::joined::<_, { 0 $(+ $part.len())+ }>($crate::flag::HELP, &[$($part),+]);
         ALL
     }};
 }
 pub use crate::rows;
 
-pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
-    let mut rows = [HELP; N];
+/// The parts as one array; `any` is a value of the type.
+pub const fn joined<T: Copy, const N: usize>(any: T, parts: &[&[T]]) -> [T; N] {
+    let mut rows = [any; N];
     let (mut at, mut part, mut row) = (0, 0, 0);
     while at < N {
         while row == parts[part].len() {

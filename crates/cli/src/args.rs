@@ -1,5 +1,6 @@
 //! Typed arguments of the commands. Each command declares its flags; `tacho_args` parses them and generates the help.
 
+pub(crate) mod ab_test;
 pub(crate) mod auto_tune;
 pub(crate) mod backend;
 pub(crate) mod check;

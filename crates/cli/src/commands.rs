@@ -1,5 +1,6 @@
 //! Table of the subcommands. One file each: arguments to plan, plan to run, record to reports.
 
+mod ab_test;
 mod auto_tune;
 mod backend;
 mod check;
@@ -31,6 +32,7 @@ use tacho_args::command::{find, read};
 use tacho_args::flag::Table;
 use tacho_args::grammar::{Parsed, Values};
 
+use crate::args::ab_test::AbTestArgs;
 use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::backend::BackendCheckArgs;
 use crate::args::check::CheckArgs;
@@ -97,6 +99,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(AutoTuneArgs::read(&v), auto_tune::run) },
     Command { spellings: &["suite"], section: SERIES, table: &args::suite::TABLE,
         prepare: |v| task(SuiteArgs::read(&v), suite::run) },
+    Command { spellings: &["ab-test"], section: SERIES, table: &args::ab_test::TABLE,
+        prepare: |v| task(AbTestArgs::read(&v), ab_test::run) },
     Command { spellings: &["sim"], section: UTILITIES, table: &args::sim::TABLE,
         prepare: |v| task(Ok::<_, ArgError>(SimArgs::from(&v)), sim::run) },
     Command { spellings: &["fit"], section: PLANNING, table: &args::fit::TABLE,

@@ -148,6 +148,9 @@ pub struct Decision {
 /// Largest multiple of the data that is recommended.
 const MOST_DATA: f64 = 100.0;
 
+/// The fewest pairs that can decide at 95% confidence.
+const MIN_PAIRS: u64 = 4;
+
 /// Judges `new` against `base` by all rules. The family-wise false-positive rate over all rules and the failure test
 /// is at most 5% (at 95% confidence), by Holm's method (1979).
 pub fn judge(
@@ -232,6 +235,7 @@ fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Conf
     match effect.basis {
         Basis::Single => return Remedy::Spread,
         Basis::Empty => return Remedy::Answers,
+        Basis::Sequence(count @ 0..2) => return Remedy::Pairs(MIN_PAIRS - count as u64),
         _ => {}
     }
     let mut data = 1.0;

@@ -3,6 +3,7 @@
 
 mod groups;
 mod lists;
+mod pooled;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! One module per subcommand: it composes the parts and returns a record. No flags, no terminal, no printing.
 
+pub mod ab_test;
 pub mod auto_tune;
 pub mod backend_check;
 mod error;

@@ -67,7 +67,7 @@ impl GateArgs {
     }
 }
 
-fn rules(setting: Setting<'_>) -> Result<Vec<Rule>, Refusal> {
+pub(super) fn rules(setting: Setting<'_>) -> Result<Vec<Rule>, Refusal> {
     let rule = |text: String| {
         Rule::parse(&text).map_err(|error| match error {
             tacho_record::Error::Rule { .. } => Refusal::other(format!(

@@ -35,7 +35,7 @@ use report::ReportArgs;
 pub(crate) use report::{Destination, Outputs};
 pub(crate) use saved::Decided;
 pub(crate) use sessions::SessionArgs;
-pub(crate) use table::{PREDICT, TABLE};
+pub(crate) use table::{FLAGS, GROUPS, PREDICT, TABLE};
 #[cfg(test)]
 pub(crate) use target::BACKENDS;
 use target::TargetArgs;
@@ -123,7 +123,6 @@ impl ServeArgs {
 
     /// The values of `tacho serve` among those of a command that makes several runs and whose table has [`FLAGS`](table::FLAGS). The
     /// screen is that command's own.
-    #[expect(dead_code, reason = "for commands that make several runs")]
     pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
         if let Some(flag) = values.first_refused() {
             let (name, command) = (flag.long(), values.command());

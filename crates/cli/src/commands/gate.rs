@@ -33,15 +33,20 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
             .concat(),
         differs: &differs,
         delivered: delivered.as_deref(),
-        single: base.len().min(new.len()) == 1 && args.noise.is_none(),
+        note: GateView::note_of(&decisions, base.len().min(new.len()) == 1 && args.noise.is_none()),
     };
     let (width, colour) = tacho_report::style::screen();
     tacho_report::out().write_all(view.text(width, colour).as_bytes())?;
-    Ok(match Judgement::overall(&failures, &decisions) {
+    Ok(code(Judgement::overall(&failures, &decisions), args.allow_inconclusive))
+}
+
+/// Exit code 3 for a regression, and if it is not clear that there is none.
+pub(super) fn code(judgement: Judgement, allow_inconclusive: bool) -> Exit {
+    match judgement {
         Judgement::Beyond => Exit::Gate,
-        Judgement::Inconclusive if !args.allow_inconclusive => Exit::Gate,
+        Judgement::Inconclusive if !allow_inconclusive => Exit::Gate,
         _ => Exit::Done,
-    })
+    }
 }
 
 fn fields(runs: &[StoredRun]) -> impl Iterator<Item = &Dict> {

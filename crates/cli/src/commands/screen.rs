@@ -39,8 +39,7 @@ pub(crate) enum Lines {
 impl Screen {
     /// Opens the requested views. `quiet` disables lines and progress bars.
     pub(crate) fn open(live: &LiveArgs, quiet: bool, progress: Progress) -> anyhow::Result<Self> {
-        let watched = live.screen || live.http.is_some();
-        let monitor = watched.then(|| Arc::new(Monitor::default()));
+        let monitor = live.is_on().then(|| Arc::new(Monitor::default()));
         let over = Arc::new(AtomicBool::new(false));
         let page = page(live, monitor.as_ref())?;
         let tui = match &monitor {

@@ -242,6 +242,15 @@ pub(crate) fn run_inside(
     Ok((record, exit))
 }
 
+/// Runs a benchmark on which another command reports; an error if no request succeeded.
+pub(super) fn run_block(args: &ServeArgs, stop: &StopSignal, sink: &dyn EventSink) -> anyhow::Result<RunRecord> {
+    let plan = plan::of(args, None)?;
+    let prepared = prepare(&plan, Contact::Server, sink)?;
+    let record = with_window(args, run_serve(&plan, prepared, stop, sink)?);
+    verdict(args, &record)?;
+    Ok(record)
+}
+
 /// The content of the result file of a run.
 pub(crate) fn result(args: &ServeArgs, record: &RunRecord) -> Dict {
     ResultFile::new(record, destination::detail(args)).to_dict()

@@ -35,6 +35,7 @@ impl FailureRule {
             let counts: Option<Vec<(u64, u64)>> = runs.iter().map(StoredRun::failures).collect();
             counts.map(|counts| counts.iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d)))
         };
+        let any = !new.is_empty();
         let (base, new) = (count(base), count(new));
         let chance = match (base, new) {
             (Some((before, all_before)), Some((after, all_after))) => {
@@ -44,7 +45,7 @@ impl FailureRule {
         };
         let share = new.map_or(0.0, |(failed, all)| failed as f64 / all.max(1) as f64);
         // A side without a successful request cannot be within a limit.
-        let none = new.is_some_and(|(failed, all)| failed == all);
+        let none = any && new.is_some_and(|(failed, all)| failed == all);
         let beyond = self.most.is_some_and(|most| share > most) || none;
         let judgement = if beyond { Judgement::Beyond } else { Judgement::Within };
         Failures { base, new, chance, judgement, most: self.most }

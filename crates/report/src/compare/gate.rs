@@ -19,37 +19,48 @@ pub struct GateView<'a> {
     pub differs: &'a str,
     /// The delivered part of a fixed request rate, on both sides.
     pub delivered: Option<&'a str>,
-    /// Whether a side has a single run.
-    pub single: bool,
+    /// How the values came about, below the plot.
+    pub note: Option<&'a str>,
 }
 
 impl GateView<'_> {
     /// The text for a terminal of this width.
     pub fn text(&self, width: usize, colour: bool) -> String {
-        let overall = Judgement::overall(self.failures, self.decisions);
-        let mut lines: Vec<String> = fold(&self.headline(overall), width, 2);
-        lines.iter_mut().for_each(|line| *line = word(overall).1.paint(colour, line));
+        let mut lines: Vec<String> = fold(&self.headline(), width, 2);
+        lines.iter_mut().for_each(|line| *line = word(self.overall()).1.paint(colour, line));
         lines.extend(self.failure_line().into_iter().flat_map(|line| fold(&line, width, 2)));
         lines.extend(self.warnings.iter().flat_map(|warning| fold(warning, width, 2)));
         if !self.differs.is_empty() {
             lines.extend(fold(&format!("Settings that differ: {}", harmless_line(self.differs)), width, 2));
         }
         if !self.decisions.is_empty() {
-            let rows: Vec<ForestRow> = self.decisions.iter().map(|decision| self.row(decision)).collect();
             lines.push(String::new());
-            lines.extend(forest(&rows, width, colour));
+            lines.extend(forest(&self.rows(), width, colour));
         }
-        let has_interval = self.decisions.iter().any(|decision| decision.effect.interval.is_some());
-        let note = if self.single { Some(SINGLE).filter(|_| has_interval) } else { Some(SEVERAL) };
-        if let Some(note) = note.filter(|_| !self.decisions.is_empty()) {
+        if let Some(note) = self.note.filter(|_| !self.decisions.is_empty()) {
             lines.push(String::new());
             lines.extend(fold(note, width, 2));
         }
         lines.join("\n") + "\n"
     }
 
+    /// The note for single runs per side, or for several.
+    pub fn note_of(decisions: &[Decision], single: bool) -> Option<&'static str> {
+        let has_interval = decisions.iter().any(|decision| decision.effect.interval.is_some());
+        if single { Some(SINGLE).filter(|_| has_interval) } else { Some(SEVERAL) }
+    }
+
+    pub(super) fn overall(&self) -> Judgement {
+        Judgement::overall(self.failures, self.decisions)
+    }
+
+    pub(super) fn rows(&self) -> Vec<ForestRow> {
+        self.decisions.iter().map(|decision| self.row(decision)).collect()
+    }
+
     /// The verdict and the metrics it comes from.
-    fn headline(&self, overall: Judgement) -> String {
+    pub fn headline(&self) -> String {
+        let overall = self.overall();
         let named = |wanted: Judgement| {
             let failed =
                 (self.failures.judgement == wanted && wanted == Judgement::Beyond).then_some("failed requests");
@@ -126,7 +137,7 @@ impl GateView<'_> {
     }
 }
 
-fn word(judgement: Judgement) -> (&'static str, Ink) {
+pub(super) fn word(judgement: Judgement) -> (&'static str, Ink) {
     match judgement {
         Judgement::Within => ("ok", Ink::Green),
         Judgement::Beyond => ("REGRESSED", Ink::Red),

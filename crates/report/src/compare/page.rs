@@ -184,7 +184,7 @@ const HEADLINES: [&str; 8] = [
 ];
 
 /// A pair of sides: forest plot and table.
-fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
+pub(super) fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
     let mut rows = verdicts.rows(spec);
     rows.iter_mut().for_each(|row| row.name = in_words(&row.name));
     let table = verdicts.table(spec);

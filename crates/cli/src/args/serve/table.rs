@@ -1,6 +1,6 @@
 //! The flags of `tacho serve`: vLLM's in vLLM's order, then tacho's.
 
-use tacho_args::flag::{Flag, HELP, Table, rows};
+use tacho_args::flag::{Flag, Group, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
@@ -28,16 +28,19 @@ pub(crate) static TABLE: Table = Table {
         "--metric-percentiles", "--goodput", "--fail-if", "--num-runs",
         "--save-result", "--save-detailed", "--result-dir", "--report", "--live",
     ],
-    groups: &[
-        &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
-        &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING, &media::MEDIA,
-        &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
-        &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
-        &ranks::GROUP,
-    ],
+    groups: GROUPS,
     flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
+
+#[rustfmt::skip]
+pub(crate) const GROUPS: &[&Group] = &[
+    &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
+    &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING, &media::MEDIA,
+    &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
+    &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
+    &ranks::GROUP,
+];
 
 /// All flags but the help; commands that make several runs have them too, see [`ServeArgs::values_in`](super::ServeArgs::values_in).
 #[rustfmt::skip]

@@ -57,6 +57,10 @@ impl LiveArgs {
         }
     }
 
+    pub(crate) fn is_on(&self) -> bool {
+        self.screen || self.http.is_some()
+    }
+
     /// The views of a run; none for a dry run.
     pub(crate) fn unless(&self, dry_run: bool) -> Self {
         LiveArgs { screen: self.screen && !dry_run, http: self.http.filter(|_| !dry_run) }

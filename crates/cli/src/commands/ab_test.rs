@@ -1,0 +1,172 @@
+//! `tacho ab-test`: measures two servers in short alternating blocks and judges the candidate.
+
+mod blocks;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use tacho_core::json::{Value, dumps_indented};
+use tacho_decide::gate::{FailureRule, Judgement};
+use tacho_decide::threshold::Finding;
+use tacho_record::StoredRun;
+use tacho_report::compare::{AbTestView, GateView, delivered, difference, server_difference, settings, side_warnings};
+use tacho_report::json::write_whole;
+use tacho_report::style::{harmless_line, short_tick};
+use tacho_run::ab_test::{AbTestPlan, Arm, End, Outcome, ab_test};
+
+use self::blocks::Measured;
+use super::{check, gate};
+use crate::args::ab_test::AbTestArgs;
+use crate::args::serve::ServeArgs;
+use crate::exit::{Exit, note, saved};
+use crate::interrupt::Interrupt;
+
+pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let load = ServeArgs::read(args.load.clone())?;
+    let destination = destination(&load)?;
+    let mut blocks = Measured::new(args, &load, &interrupt, destination.as_deref())?;
+    let plan = AbTestPlan {
+        rules: args.flags.rules.clone(),
+        failures: FailureRule { most: args.flags.max_failures },
+        confidence: args.flags.confidence,
+        budget: args.flags.budget,
+        seed: load.load.seed as u64,
+    };
+    interrupt.measuring();
+    let outcome = ab_test(&plan, &mut blocks)?;
+    drop(blocks);
+    let findings = findings(&load, &outcome.new)?;
+    report(args, &outcome, &findings, destination.as_deref())?;
+    let exit = gate::code(outcome.judgement(), load.own.allow_inconclusive)
+        .or_worse(check::code(&findings, load.own.allow_inconclusive));
+    match outcome.end {
+        End::Failed(arm, error) => Err(error.context(format!("{} failed", named(args, arm)))),
+        End::OtherRequests(pair) => Err(anyhow!(
+            "pair {pair}: A and B were to get different requests: pass --model and --tokenizer, so that the servers do not decide them"
+        )),
+        _ => Ok(interrupt.or(exit)),
+    }
+}
+
+/// A side and its server, for messages.
+fn named(args: &AbTestArgs, arm: Arm) -> String {
+    let name = if arm == Arm::A { "A" } else { "B" };
+    format!("{name} ({})", args.servers[arm as usize].text())
+}
+
+/// The path of the result, if it is requested; its directory is created and checked before the first block.
+fn destination(load: &ServeArgs) -> anyhow::Result<Option<PathBuf>> {
+    let report = &load.report;
+    if !report.save_result {
+        return Ok(None);
+    }
+    let directory = Path::new(report.result_dir.as_deref().unwrap_or("."));
+    super::sweep::make_directory(directory, "--result-dir")?;
+    let name = report.result_filename.clone().filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| format!("ab-test-{}.json", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")));
+    Ok(Some(directory.join(name)))
+}
+
+/// The conditions of `--fail-if` on all requests of the candidate.
+fn findings(load: &ServeArgs, new: &[StoredRun]) -> anyhow::Result<Vec<Finding>> {
+    let pooled = StoredRun::pooled(new);
+    let find = |threshold: &tacho_decide::threshold::Threshold| {
+        threshold.on_stored(&pooled).map_err(|problem| anyhow!("--fail-if {}: {problem}", threshold.text))
+    };
+    if new.is_empty() { Ok(Vec::new()) } else { load.thresholds()?.iter().map(find).collect() }
+}
+
+/// Prints the verdict and writes the files.
+fn report(
+    args: &AbTestArgs,
+    outcome: &Outcome<anyhow::Error>,
+    findings: &[Finding],
+    destination: Option<&Path>,
+) -> anyhow::Result<()> {
+    let Outcome { base, new, failures, decisions, seconds, end } = outcome;
+    let (stopped, why) = match end {
+        End::Decided => ("decided", "every rule is decided".to_owned()),
+        End::Budget => ("budget", format!("the budget of {} s is spent (--budget)", short_tick(args.flags.budget))),
+        End::Interrupted => ("interrupted", "interrupted".to_owned()),
+        End::Failed(arm, _) => ("failed", format!("{} failed", named(args, *arm))),
+        End::OtherRequests(_) => ("failed", "the requests differed".to_owned()),
+    };
+    let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
+    let text = format!(
+        "{} pairs of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
+        base.len(),
+        short_tick(seconds.round())
+    );
+    let of_load = match (base.first(), new.first()) {
+        (Some(a), Some(b)) => difference((&settings(a), base), (&settings(b), new)),
+        _ => String::new(),
+    };
+    let differs = [of_load, server_difference(base, new)].into_iter().filter(|text| !text.is_empty());
+    let differs = differs.collect::<Vec<_>>().join(", ");
+    let delivered = delivered(base, new);
+    let view = AbTestView {
+        gate: GateView {
+            failures,
+            decisions,
+            confidence: args.flags.confidence,
+            warnings: &side_warnings(base, new),
+            differs: &differs,
+            delivered: delivered.as_deref(),
+            note: Some(&text),
+        },
+        servers: [args.servers[0].text(), args.servers[1].text()],
+        base,
+        new,
+        seconds: *seconds,
+        stopped,
+        date: &jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string(),
+    };
+    // Write the files first: a closed pipe must not cost the result.
+    if let Some(path) = destination {
+        write(path, &dumps_indented(&Value::Dict(view.json()), 4))?;
+    }
+    if let Some(path) = args.flags.html.as_ref().filter(|_| !base.is_empty()) {
+        write(path, &view.html())?;
+    }
+    let (width, colour) = tacho_report::style::screen();
+    let mut out = tacho_report::out();
+    out.write_all(view.gate.text(width, colour).as_bytes())?;
+    for finding in findings {
+        writeln!(out, "{}", harmless_line(&finding.text()))?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_whole(path, |out| out.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    saved(path);
+    Ok(())
+}
+
+/// The state after a pair, as one line.
+fn progress(outcome: &Outcome<anyhow::Error>) -> String {
+    let percent = tacho_report::compare::forest::change;
+    let rule = |decision: &tacho_decide::gate::Decision| {
+        let effect = &decision.effect;
+        let interval =
+            effect.interval.map_or_else(String::new, |(low, high)| format!(" ({} … {})", percent(low), percent(high)));
+        let verdict = match decision.judgement {
+            Judgement::Within => ", ok",
+            Judgement::Beyond => ", REGRESSED",
+            Judgement::Inconclusive | Judgement::Scheduled => "",
+        };
+        format!("{} {}{interval}{verdict}", effect.key, percent(effect.change))
+    };
+    let rules: Vec<String> = outcome.decisions.iter().map(rule).collect();
+    format!("pair {} at {} s: {}", outcome.base.len(), short_tick(outcome.seconds.round()), rules.join("; "))
+}
+
+/// Prints a line unless `quiet`.
+fn say(quiet: bool, text: &str) {
+    if !quiet {
+        note(text);
+    }
+}

@@ -1,0 +1,159 @@
+//! The blocks of a test: short runs of `tacho serve` against one server or the other.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tacho_core::EventSink;
+use tacho_core::json::Value;
+use tacho_record::StoredRun;
+use tacho_report::Progress;
+use tacho_report::json::{Detail, ResultFile, SaveMode, save};
+use tacho_report::style::short_tick;
+use tacho_run::ab_test::{Arm, Blocks, Outcome};
+use tacho_run::experiment::{Host, split};
+
+use super::{progress, say};
+use crate::args::ab_test::{AbTestArgs, Server};
+use crate::args::serve::ServeArgs;
+use crate::commands::screen::{Lines, Screen};
+use crate::commands::serve::run_block;
+use crate::commands::sweep::{Commands, is_tacho, make_directory, supervised};
+use crate::interrupt::Interrupt;
+
+/// Seconds until a started server must be ready, unless `--ready-check-timeout-sec` says otherwise.
+const READY: u64 = 1800;
+/// Added to the seed for the unmeasured requests that warm up a server that was just started.
+const WARMUP_SEED: i64 = 1 << 31;
+const SEEDS: i64 = 1 << 32;
+/// Requests of the first block if the load has no rate and no limit.
+const FIRST: i64 = 32;
+
+pub(super) struct Measured<'a> {
+    args: &'a AbTestArgs,
+    load: &'a ServeArgs,
+    interrupt: &'a Interrupt,
+    began: Instant,
+    screen: Screen,
+    /// The words of the commands that start the servers; empty for running servers.
+    commands: [Vec<String>; 2],
+    /// Requests per block; `None` if other flags determine them.
+    requests: Option<i64>,
+    /// Requests per second of each block until the length of blocks is known.
+    speeds: Vec<f64>,
+    /// Where the result of every block is kept.
+    kept: Option<PathBuf>,
+    log: PathBuf,
+}
+
+impl<'a> Measured<'a> {
+    pub(super) fn new(
+        args: &'a AbTestArgs,
+        load: &'a ServeArgs,
+        interrupt: &'a Interrupt,
+        destination: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let commands = |server: &Server, flag| match server {
+            Server::Url(_) => Ok(Vec::new()),
+            Server::Command(text) => split(flag, text),
+        };
+        let [a, b] = &args.servers;
+        let rate = load.load.request_rate;
+        let kept = destination.filter(|_| load.report.save_detailed).map(|path| path.with_extension("blocks"));
+        for side in ["a", "b"] {
+            kept.as_ref().map(|kept| make_directory(&kept.join(side), "--result-dir")).transpose()?;
+        }
+        Ok(Measured {
+            args,
+            load,
+            interrupt,
+            began: Instant::now(),
+            screen: Screen::open(&args.live, load.own.quiet, Progress::Hidden)?.with(Lines::Unwanted),
+            commands: [commands(a, "--cmd-a")?, commands(b, "--cmd-b")?],
+            requests: args.block.map(|seconds| match load.load.max_concurrency {
+                _ if rate.is_finite() => (rate * seconds).ceil().max(2.0) as i64,
+                Some(limit) => 2 * limit as i64,
+                None => FIRST,
+            }),
+            speeds: Vec::new(),
+            kept,
+            log: destination.unwrap_or(Path::new("ab-test.json")).with_extension("server.log"),
+        })
+    }
+
+    /// The arguments of a block against the server at `url`.
+    fn block(&self, url: &str, seed: i64) -> anyhow::Result<ServeArgs> {
+        let mut values = self.args.load.clone();
+        values.set("--base-url", url)?;
+        values.put("--seed", Value::from(seed % SEEDS));
+        if let Some(requests) = self.requests {
+            values.put("--num-prompts", Value::from(requests));
+        }
+        Ok(ServeArgs::read(values)?)
+    }
+
+    fn measured(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
+        let seed = self.load.load.seed + pair as i64;
+        // What the first block says of the load holds for all.
+        let sink: &dyn EventSink = if pair == 0 || self.args.live.is_on() { &self.screen } else { &() };
+        let record = match &self.args.servers[arm as usize] {
+            Server::Url(url) => run_block(&self.block(url, seed)?, &self.interrupt.stop, sink)?,
+            Server::Command(_) => {
+                let command = &self.commands[arm as usize];
+                let ready = u64::try_from(self.load.load.ready_check_timeout_sec).ok().filter(|most| *most > 0);
+                let host = Commands::new(&supervised(false)?, ready.unwrap_or(READY), is_tacho(command), &self.screen);
+                let running = host.start(command, &[], &self.log, &self.screen)?;
+                if pair > 0 {
+                    run_block(&self.block(&running.address, seed + WARMUP_SEED)?, &self.interrupt.stop, sink)?;
+                }
+                run_block(&self.block(&running.address, seed)?, &self.interrupt.stop, sink)?
+            }
+        };
+        if record.setup.interrupted {
+            return Ok(None);
+        }
+        self.speeds.push(record.summary.completed as f64 / record.measured.duration);
+        if let Some(kept) = self.kept.as_ref().filter(|_| pair > 0) {
+            let side = if arm == Arm::A { "a" } else { "b" };
+            save(&record, &kept.join(side).join(format!("pair{pair}.json")), Detail::PerRequest, SaveMode::Overwrite)?;
+        }
+        let result = ResultFile::new(&record, Detail::PerRequest).to_dict();
+        Ok(Some(StoredRun::from_dict(&result)?))
+    }
+
+    /// Sets the length of blocks after the first pair.
+    fn adjust(&mut self, seconds: f64) {
+        if let Some(block) = self.args.block.filter(|_| !self.load.load.request_rate.is_finite()) {
+            let speed = self.speeds.iter().sum::<f64>() / self.speeds.len() as f64;
+            let least = self.load.load.max_concurrency.map_or(2, |limit| 2 * limit as i64);
+            self.requests = Some(((speed * block).round() as i64).max(least));
+        }
+        let requests =
+            self.requests.map_or_else(|| "as given".to_owned(), |requests| format!("of {requests} requests"));
+        let (seconds, budget) = (short_tick(seconds.round()), short_tick(self.args.flags.budget));
+        say(self.load.own.quiet, &format!("warmed up in {seconds} s; blocks {requests}, budget {budget} s"));
+    }
+}
+
+impl Blocks for Measured<'_> {
+    type Error = anyhow::Error;
+
+    fn measure(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
+        if self.interrupt.stop.draining() {
+            return Ok(None);
+        }
+        let measured = self.measured(arm, pair);
+        // A block that has no successful request because it was interrupted is not a failure.
+        if measured.is_err() && self.interrupt.stop.draining() { Ok(None) } else { measured }
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn judged(&mut self, outcome: &Outcome<anyhow::Error>) {
+        match outcome.base.is_empty() {
+            true => self.adjust(outcome.seconds),
+            false => say(self.load.own.quiet, &progress(outcome)),
+        }
+    }
+}

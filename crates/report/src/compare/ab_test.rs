@@ -1,0 +1,158 @@
+//! The result of `tacho ab-test`: text, JSON and page.
+
+use tacho_core::dict;
+use tacho_core::json::{Dict, Value};
+use tacho_decide::compare::{Effect, compare_pairs, shared_keys};
+use tacho_decide::gate::{Decision, Judgement};
+use tacho_metrics::statistics::mean;
+use tacho_record::{ServerFacts, StoredRun};
+
+use super::gate::word;
+use super::page::effects;
+use super::{CompareSpec, GateView, Verdicts};
+use crate::html::hero::{Head, Tone, common};
+use crate::html::{Figures, distributions, escape, page};
+use crate::inputs;
+use crate::plots::in_words;
+use crate::style::short_tick;
+
+use super::forest::forest_svg;
+
+/// Difference of prefix cache hit rates that is mentioned.
+const CACHE_DIFFERENCE: f64 = 0.05;
+
+#[derive(Debug)]
+pub struct AbTestView<'a> {
+    pub gate: GateView<'a>,
+    /// The servers: the baseline and the candidate.
+    pub servers: [&'a str; 2],
+    pub base: &'a [StoredRun],
+    pub new: &'a [StoredRun],
+    pub seconds: f64,
+    /// Why the test ended: one word.
+    pub stopped: &'a str,
+    pub date: &'a str,
+}
+
+impl AbTestView<'_> {
+    /// What `--save-result` stores.
+    pub fn json(&self) -> Dict {
+        let GateView { failures, decisions, confidence, warnings, differs, .. } = self.gate;
+        let count =
+            |side: Option<(u64, u64)>| side.map_or(Value::Null, |(failed, all)| [failed, all].into_iter().collect());
+        let failed = dict! {
+            "a": count(failures.base), "b": count(failures.new), "verdict": name(failures.judgement),
+        };
+        dict! {
+            "type": "ab-test", "version": 1_i64, "date": self.date,
+            "a": self.servers[0], "b": self.servers[1],
+            "verdict": name(self.gate.overall()), "stopped": self.stopped,
+            "pairs": self.base.len() as u64, "seconds": self.seconds, "confidence": confidence.percent(),
+            "rules": decisions.iter().map(|decision| Value::Dict(self.rule(decision))).collect::<Value>(),
+            "failures": failed,
+            "warnings": warnings.iter().map(|text| Value::from(text.as_str())).collect::<Value>(),
+            "differs": differs,
+        }
+    }
+
+    /// A rule with the values of all pairs, in the order of measurement.
+    fn rule(&self, decision: &Decision) -> Dict {
+        let effect = &decision.effect;
+        let number = |value: f64| if value.is_finite() { Value::Float(value) } else { Value::Null };
+        let values = |runs: &[StoredRun]| {
+            let value = |run: &StoredRun| run.number(&effect.key).or_else(|| Some(run.spread(&effect.key)?.value));
+            runs.iter().map(|run| value(run).map_or(Value::Null, number)).collect::<Value>()
+        };
+        let (low, high) = effect.interval.unwrap_or((f64::NAN, f64::NAN));
+        dict! {
+            "metric": effect.key.as_str(), "limit": decision.rule.limit_text(), "verdict": name(decision.judgement),
+            "a": number(effect.base), "b": number(effect.new), "change": number(effect.change),
+            "low": number(low), "high": number(high),
+            "values_a": values(self.base), "values_b": values(self.new),
+        }
+    }
+
+    /// The page: the verdict and the rules, then every metric that both sides have.
+    pub fn html(&self) -> String {
+        let mut figures = Figures::default();
+        let [a, b] = self.servers;
+        let title = format!("{b} against {a}");
+        let runs: Vec<&StoredRun> = self.base.iter().chain(self.new).collect();
+        let tone = match self.gate.overall() {
+            Judgement::Within => Tone::Good,
+            Judgement::Beyond => Tone::Bad,
+            Judgement::Inconclusive | Judgement::Scheduled => Tone::Warning,
+        };
+        let differs = format!("Settings that differ: {}", self.gate.differs);
+        let head = Head::new(format!("A/B test: {title}"))
+            .facts(common(&runs))
+            .fact("pairs", self.base.len().to_string())
+            .fact("seconds", short_tick(self.seconds.round()))
+            .inputs(self.gate.warnings.to_vec())
+            .verdict(
+                tone,
+                &self.gate.headline(),
+                Some(differs.as_str()).filter(|_| !self.gate.differs.is_empty()),
+                None,
+            );
+        let mut rows = self.gate.rows();
+        rows.iter_mut().for_each(|row| row.name = in_words(&row.name));
+        let notes: String =
+            rows.iter().map(|row| format!("<li>{}: {}</li>", escape(&row.name), escape(&row.note))).collect();
+        let mut body = format!(
+            "<h2>Rules</h2>\n<p class=\"note\">Change of B against A with its confidence sequence; dashed: limit.</p>\n\
+             <div class=\"wide\" tabindex=\"0\">{}</div><ul>{notes}</ul>\n",
+            forest_svg(&rows, &title)
+        );
+        let spec = CompareSpec { confidence: self.gate.confidence, ..CompareSpec::usual() };
+        body += &effects(&self.all_metrics(title, &spec), &spec);
+        let sides = [("A".to_owned(), self.base.to_vec()), ("B".to_owned(), self.new.to_vec())];
+        body += &distributions(&sides, &mut figures);
+        page(&head, &body, figures)
+    }
+
+    fn all_metrics(&self, title: String, spec: &CompareSpec) -> Verdicts {
+        let compared = |key: &String| compare_pairs(key, self.base, self.new, spec.confidence).ok();
+        let effects: Vec<Effect> = shared_keys(self.base, self.new).iter().filter_map(compared).collect();
+        let effects = effects.into_iter().filter(|effect| effect.offered.is_none()).collect();
+        Verdicts { title, effects, single: false, differs: String::new(), delivered: None }
+    }
+}
+
+fn name(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Beyond => "regressed",
+        Judgement::Scheduled => "set by schedule",
+        other => word(other).0,
+    }
+}
+
+/// Warnings of both sides, and prefix caches that helped one side more.
+pub fn side_warnings(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
+    let of = |side: &str, runs: &[StoredRun]| inputs::of_results(Some(side), runs.iter().map(|run| &run.fields));
+    let hits = |runs: &[StoredRun]| {
+        let rate = |run: &StoredRun| run.view().own("server")?.get("prefix_cache_hit_rate")?.as_f64();
+        let known: Vec<f64> = runs.iter().filter_map(rate).collect();
+        (!known.is_empty()).then(|| mean(&known))
+    };
+    let caches = hits(base).zip(hits(new)).filter(|(a, b)| (a - b).abs() > CACHE_DIFFERENCE);
+    let caches = caches.map(|(a, b)| {
+        format!("warning[inputs_differ]: prefix cache hit rate {:.0}% in A, {:.0}% in B", a * 100.0, b * 100.0)
+    });
+    [of("A", base), of("B", new)].concat().into_iter().chain(caches).collect()
+}
+
+/// Versions and settings in which the servers differ, as far as they state them; empty if they do not.
+pub fn server_difference(base: &[StoredRun], new: &[StoredRun]) -> String {
+    let facts = |runs: &[StoredRun]| runs.last().map(|run| run.provenance().server).unwrap_or_default();
+    let (a, b): (ServerFacts, ServerFacts) = (facts(base), facts(new));
+    let mut parts = Vec::new();
+    if let Some((a, b)) = a.name().zip(b.name()).filter(|(a, b)| a != b) {
+        parts.push(format!("server {a} -> {b}"));
+    }
+    for (key, value) in &a.settings {
+        let other = b.settings.iter().find(|(name, _)| name == key);
+        parts.extend(other.filter(|(_, other)| other != value).map(|(_, other)| format!("{key} {value} -> {other}")));
+    }
+    parts.join(", ")
+}
