@@ -271,14 +271,14 @@ pub fn compare_pairs(
     let both = logs(base)?.into_iter().zip(logs(new)?).filter_map(|(before, after)| before.zip(after));
     let (before, after): (Vec<f64>, Vec<f64>) = both.unzip();
     let ratios: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
-    let (base_value, new_value) = (mean(&before).exp(), mean(&after).exp());
     let count = ratios.len();
+    let typical = |logs: &[f64]| if count == 0 { f64::NAN } else { mean(logs).exp() };
     let mut effect = Effect {
         key: key.to_owned(),
         better,
-        base: base_value,
-        new: new_value,
-        change: mean(&ratios).exp_m1(),
+        base: typical(&before),
+        new: typical(&after),
+        change: typical(&ratios) - 1.0,
         offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
         interval: None,
         basis: if ratios.iter().all(|ratio| ratio.is_finite()) { Basis::Sequence(count) } else { Basis::Empty },

@@ -88,7 +88,7 @@ flags! {
             block: Option<f64> = own(&["--block"], Seconds, "SEC", Unset, &AB_TEST,
                 "Seconds of load per block (default: 5). --num-prompts sets the number of requests instead.").positive();
             budget: f64 = own(&["--budget"], Seconds, "SEC", Preset::Float(300.0), &AB_TEST,
-                "Seconds after which the test ends undecided. No pair is begun that would end later.").positive();
+                "Seconds for the test. It ends earlier if every rule is decided; no pair is begun that would end later.").positive();
             max_failures: Option<f64> = own(&["--max-failures"], Str, "PERCENT", Unset, &AB_TEST,
                 "Percentage of B's requests that may fail (default: no significant increase over A).") => share;
             confidence: Confidence = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &AB_TEST,
@@ -152,8 +152,7 @@ fn servers(flags: &AbTestFlags) -> Result<[Server; 2], ArgError> {
     match (&flags.urls[..], &flags.cmd_a, &flags.cmd_b) {
         ([], Some(a), Some(b)) => Ok([Server::Command(a.clone()), Server::Command(b.clone())]),
         ([a, b], None, None) => Ok([Server::Url(a.clone()), Server::Url(b.clone())]),
-        ([], ..) => Err(missing(&TABLE, "URL_A URL_B")),
-        ([_], ..) => Err(missing(&TABLE, "URL_B")),
+        ([] | [_], ..) => Err(missing(&TABLE, "URL_A URL_B")),
         (tokens, ..) => {
             Err(ArgError::Usage { command: TABLE.command, error: UsageError::Unrecognized { tokens: tokens.to_vec() } })
         }

@@ -38,7 +38,10 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let outcome = ab_test(&plan, &mut blocks)?;
     drop(blocks);
     let findings = findings(&load, &outcome.new)?;
-    report(args, &outcome, &findings, destination.as_deref())?;
+    // Without a pair, the error says all.
+    if !(outcome.base.is_empty() && matches!(outcome.end, End::Failed(..) | End::OtherRequests(_))) {
+        report(args, &outcome, &findings, destination.as_deref())?;
+    }
     let exit = gate::code(outcome.judgement(), load.own.allow_inconclusive)
         .or_worse(check::code(&findings, load.own.allow_inconclusive));
     match outcome.end {

@@ -1,6 +1,7 @@
 //! Black-box tests of the binary: exit codes, streams, files, traffic.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod ab_test;
 mod backend_files;
 mod backends;
 mod classes;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::ab_test::{self, Sim};
 use crate::tacho::{Place, stderr, stdout};
 
 fn root() -> PathBuf {
@@ -26,55 +27,74 @@ fn run(place: &Place, variables: &[(&str, &str)]) -> Output {
     shell.output().unwrap()
 }
 
-const LOAD: &str = "--sim --num-prompts 20 --random-input-len 16 --random-output-len 4 --sim-profile h100-8b";
+/// The exit code of the job, the verdict, its output, and the comment for the pull request.
+fn job(place: &Place, variables: &[(&str, &str)]) -> (Option<i32>, String, String, String) {
+    let _ = fs::remove_file(place.file("output.txt"));
+    let output = run(place, variables);
+    let verdict = fs::read_to_string(place.file("output.txt")).unwrap_or_default();
+    let comment = fs::read_to_string(place.file("results/comment.md")).unwrap_or_default();
+    (output.status.code(), verdict.trim().to_owned(), stdout(&output) + &stderr(&output), comment)
+}
 
-/// A limit that no speed of this machine exceeds.
-const ANY: &str = "mean_tpot_ms:100000%";
+const RULES: (&str, &str) = ("RULES", "mean_tpot_ms:50% output_throughput:50%");
 
 #[test]
-fn ci_measures_both_sides_in_turn_and_gates() {
+fn ci_tests_a_candidate_against_a_baseline() {
     let place = Place::new();
-    let job = |new: &str| {
-        let _ = fs::remove_dir_all(place.file("results"));
-        let new = format!("{LOAD} {new}");
-        let setup = "echo base >> order.txt";
-        let variables =
-            [("BASE_ARGS", LOAD), ("ARGS", new.as_str()), ("RULES", ANY), ("RUNS", "2"), ("BASE_SETUP", setup)];
-        let output = run(&place, &[&variables[..], &[("SETUP", "echo new >> order.txt")]].concat());
-        let verdict = fs::read_to_string(place.file("output.txt")).unwrap_or_default();
-        let _ = fs::remove_file(place.file("output.txt"));
-        (output.status.code(), verdict.trim().to_owned(), stdout(&output) + &stderr(&output))
+    let sims = [Sim::start(&place, 20, &[]), Sim::start(&place, 20, &[]), Sim::start(&place, 60, &[])];
+    let [base, equal, slow] = sims.each_ref().map(|sim| sim.url.as_str());
+    let load = ab_test::LOAD.join(" ");
+    let on_github = [("GITHUB_ACTIONS", "true"), ("GITHUB_RUN_ID", "7"), ("GITHUB_REPOSITORY", "o/r"), RULES];
+    let tested = |url: &str, load: &str| {
+        job(&place, &[&[("BASE_URL", base), ("URL", url), ("ARGS", load)][..], &on_github].concat())
     };
-    let (code, verdict, text) = job("");
+    let (code, verdict, text, comment) = tested(equal, &format!("{load} --metadata 'note=two  words' --save-detailed"));
     assert_eq!((code, verdict.as_str()), (Some(0), "verdict=passed"), "{text}");
-    assert_eq!(fs::read_to_string(place.file("order.txt")).unwrap(), "base\nnew\nbase\nnew\n", "{text}");
-    for file in ["base/run1.json", "base/run2.json", "new/run2.json", "report.html", "gate.txt"] {
-        assert!(place.file("results").join(file).is_file(), "{file}");
-    }
-    let summary = fs::read_to_string(place.file("summary.md")).unwrap();
-    assert!(summary.contains("Successful requests:") && summary.contains("ok mean_tpot_ms"), "{summary}");
-    assert_eq!((summary.matches("```text\n").count(), summary.matches("```\n").count()), (3, 3), "{summary}");
-    // A failed condition, whose quotes survive, does not keep the gate from judging.
-    let failing = "--sim-args '--max-model-len 50' --class short --class 'long: --random-input-len 80'";
-    let (code, verdict, text) = job(&format!("{failing} --fail-if 'failed>0' --metadata 'note=two  words'"));
+    assert!(comment.starts_with("**tacho: passed**\n\n```text\nok mean_tpot_ms, output_throughput\n"), "{comment}");
+    assert!(comment.ends_with("```\n\nreport.html in the artifacts of [this run](/o/r/actions/runs/7)\n"), "{comment}");
+    assert_eq!(fs::read_to_string(place.file("summary.md")).unwrap(), comment);
+    assert!(place.file("results/report.html").is_file() && !text.contains("::error"), "{text}");
+    assert_eq!(place.json("results/ab-test.blocks/b/pair1.json")["note"], "two  words", "quotes survive");
+    // A failed condition keeps nothing from being compared.
+    let (code, verdict, text, comment) = tested(equal, &format!("{load} --fail-if 'completed>0'"));
+    assert_eq!((code, verdict.as_str()), (Some(3), "verdict=failed"), "{text}");
+    assert!(text.contains("::error title=tacho::FAILED") && comment.contains("ok mean_tpot_ms"), "{text}");
+    let (code, verdict, text, _) = tested(slow, &load);
     assert_eq!((code, verdict.as_str()), (Some(3), "verdict=regressed"), "{text}");
-    assert!(text.contains("REGRESSED failed requests"), "{text}");
-    let result = place.json("results/new/run2.json");
-    assert_eq!(result["note"], "two  words");
+    assert!(text.contains("::error title=tacho::REGRESSED mean_tpot_ms"), "{text}");
+}
+
+#[test]
+fn ci_says_that_a_server_died() {
+    let place = Place::new();
+    let sims = [Sim::start(&place, 20, &[]), Sim::start(&place, 20, &[])];
+    let load = ab_test::LOAD.join(" ");
+    let (base, url, pid) = (sims[0].url.clone(), sims[1].url.clone(), sims[1].pid());
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    });
+    // Equal servers at their limit: only the lost server ends the test.
+    let rules = [("BASE_URL", base.as_str()), ("URL", &url), ("ARGS", &load), ("RULES", "mean_tpot_ms:0%")];
+    let (code, verdict, text, comment) = job(&place, &[&rules[..], &[("GITHUB_ACTIONS", "true")]].concat());
+    killer.join().unwrap();
+    assert_eq!((code, verdict.as_str()), (Some(1), "verdict=failed"), "{text}");
+    assert!(text.contains(&format!("::error title=tacho::error: B ({url}) failed")), "{text}");
+    assert!(comment.contains("inconclusive mean_tpot_ms") && comment.contains("error: B (http"), "{comment}");
 }
 
 #[test]
 fn ci_without_a_baseline_measures_the_candidate() {
     let place = Place::new();
-    let output = run(&place, &[("ARGS", LOAD), ("RUNS", "1")]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(place.file("results/new/run1.json").is_file() && !place.file("results/gate.txt").exists());
-    let dead = "--port 9 --model m --tokenizer gpt2 --num-prompts 2";
-    let output = run(&place, &[("ARGS", dead), ("RUNS", "1")]);
-    assert_eq!(output.status.code(), Some(1), "a benchmark that fails fails the job");
+    let load = "--sim --num-prompts 20 --random-input-len 16 --random-output-len 4 --sim-profile h100-8b";
+    let (code, verdict, text, comment) = job(&place, &[("ARGS", load)]);
+    assert_eq!((code, verdict.as_str()), (Some(0), "verdict=passed"), "{text}");
+    assert!(place.file("results/result.json").is_file() && comment.contains("Successful requests:"), "{comment}");
+    let (code, verdict, text, _) = job(&place, &[("ARGS", "--port 9 --model m --tokenizer gpt2 --num-prompts 2")]);
+    assert_eq!((code, verdict.as_str()), (Some(1), "verdict=failed"), "a benchmark that fails fails the job: {text}");
     for template in ["action.yml", "ci/gitlab.yml"] {
         let text = read(template);
-        assert!(text.contains("ci/benchmark.sh") && text.contains("mean_tpot_ms:5%"), "{template}");
+        assert!(text.contains("ci/benchmark.sh") && text.contains("mean_tpot_ms:3% output_throughput:3%"), "{template}");
     }
 }
 
