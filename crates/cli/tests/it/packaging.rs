@@ -94,7 +94,10 @@ fn ci_without_a_baseline_measures_the_candidate() {
     assert_eq!((code, verdict.as_str()), (Some(1), "verdict=failed"), "a benchmark that fails fails the job: {text}");
     for template in ["action.yml", "ci/gitlab.yml"] {
         let text = read(template);
-        assert!(text.contains("ci/benchmark.sh") && text.contains("mean_tpot_ms:3% output_throughput:3%"), "{template}");
+        assert!(
+            text.contains("ci/benchmark.sh") && text.contains("mean_tpot_ms:3% output_throughput:3%"),
+            "{template}"
+        );
     }
 }
 
