@@ -25,9 +25,9 @@ pub enum Error {
     /// Stages that do not fit together.
     #[error("{problem}")]
     Stages { problem: &'static str },
-    /// A workload of another size than the stages.
+    /// A workload of another size than its schedule.
     #[error(
-        "the stages need {needed} requests and the workload has {found}: change the durations or rates, or use a dataset \
+        "the schedule needs {needed} requests and the workload has {found}: change the durations or rates, or use a dataset \
          with enough rows"
     )]
     StageRequests { needed: usize, found: usize },

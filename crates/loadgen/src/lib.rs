@@ -19,8 +19,8 @@ pub use drive::Drive;
 pub use error::Error;
 pub use run::{Driven, MAX_WORKERS, drive, drive_model, drive_sessions};
 pub use schedule::{
-    ArrivalProcess, Curve, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Stage, StageLength, StageLoad, Stages,
-    Timeline,
+    ArrivalProcess, Curve, Merged, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Stage, StageLength, StageLoad,
+    Stages, Timeline,
 };
 pub use sessions::{Completion, Completions, Graph, LoadModel, Node, OnFailure, Script, SessionPlan};
 pub use stop::{StopReason, StopSignal};

@@ -1,10 +1,12 @@
 //! Scheduled times, all computed before the first request leaves, with the draws of `vllm bench`.
 
 mod arrivals;
+mod merged;
 mod ramp;
 mod stages;
 mod timeline;
 
+pub use merged::Merged;
 pub use ramp::{RampUp, RampUpStrategy, RpsChange};
 pub use stages::{Curve, Stage, StageLength, StageLoad, Stages};
 pub use timeline::{ArrivalProcess, Timeline};
@@ -46,6 +48,8 @@ pub enum ScheduleSpec {
     Replay(Vec<f64>),
     /// In stages, each with its own rate or concurrency limit.
     Stages(Stages),
+    /// As several independent processes do together.
+    Merged(Merged),
 }
 
 impl ScheduleSpec {
@@ -69,6 +73,10 @@ impl ScheduleSpec {
                 let timeline = Timeline::new(times, Vec::new(), self.arrivals())?;
                 return Ok(timeline.in_stages(stages.shared_spans(), places));
             }
+            ScheduleSpec::Merged(merged) if merged.times.len() != count => {
+                return Err(Error::StageRequests { needed: merged.times.len(), found: count });
+            }
+            ScheduleSpec::Merged(merged) => (merged.times.to_vec(), Vec::new()),
         };
         Timeline::new(times, rates, self.arrivals())
     }
@@ -84,6 +92,7 @@ impl ScheduleSpec {
             }
             ScheduleSpec::Replay(_) => ArrivalProcess { replayed: true, ..ArrivalProcess::ALL_AT_ONCE },
             ScheduleSpec::Stages(ref stages) => stages.arrivals(),
+            ScheduleSpec::Merged(ref merged) => merged.arrivals(),
         }
     }
 }

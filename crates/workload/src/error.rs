@@ -57,10 +57,10 @@ pub enum Error {
     #[error("{} has no row with a weight above 0: write {form} on each line", path.display())]
     NoLengths { path: PathBuf, form: &'static str },
     #[error(
-        "stage {name:?} sends {wanted} requests and its dataset has {found}: shorten the stage, use a larger dataset, or \
+        "{kind} {name:?} sends {wanted} requests and its dataset has {found}: shorten it, use a larger dataset, or \
          leave out --no-oversample"
     )]
-    StageTooShort { name: String, wanted: usize, found: usize },
+    ClassTooShort { kind: &'static str, name: String, wanted: usize, found: usize },
     #[error("{} has no chunk-N-trace.csv: pass a directory of ServeGen's data, such as data/language/m-large", path.display())]
     NoClients { path: PathBuf },
     #[error("{}: the rate and --duration give more than {most} requests: lower one of them", path.display())]

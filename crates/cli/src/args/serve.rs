@@ -1,5 +1,6 @@
 //! Typed arguments of `tacho serve`: vLLM's names and defaults, before any decision.
 
+mod arrivals;
 mod check;
 mod classes;
 mod composite;
@@ -67,6 +68,8 @@ pub(crate) struct ServeArgs {
     pub(crate) own: OwnArgs,
     /// Classes of traffic; empty for a run of one kind.
     pub(crate) classes: Vec<ClassArgs>,
+    /// The arrival process of each class with its number of requests; empty if they share the schedule.
+    arrivals: Vec<(tacho_loadgen::ScheduleSpec, usize)>,
     pub(crate) ranks: RankArgs,
     /// Files next to the result.
     pub(crate) outputs: Outputs,
@@ -104,6 +107,7 @@ impl ServeArgs {
             media: media::MediaArgs::from(&values),
             own,
             classes: Vec::new(),
+            arrivals: Vec::new(),
             outputs: Outputs::from(&values),
             ranks: RankArgs::from(&values),
             stops,
@@ -155,6 +159,10 @@ impl ServeArgs {
     fn read_classes(&mut self) -> Result<(), ArgError> {
         check::check(self)?;
         self.classes = classes::read(self)?;
+        self.arrivals = arrivals::read(self, &self.classes)?;
+        if !self.arrivals.is_empty() {
+            self.load.num_prompts = self.arrivals.iter().map(|(_, count)| *count as i64).sum();
+        }
         self.stages.datasets = classes::of_stages(self)?;
         Ok(self.check_groups()?)
     }

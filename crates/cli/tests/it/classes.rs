@@ -1,5 +1,8 @@
 //! Several classes of traffic in one run.
 
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
 use serde_json::Value;
 
 use tacho_testkit::scripted::{Keep, Scripted};
@@ -121,6 +124,55 @@ fn a_class_has_headers_of_its_own() {
     assert!(!slow.is_empty() && slow.iter().all(|found| *found == (None, Some("all"))), "{slow:?}");
 }
 
+/// Planned times of the requests of a class, from a saved workload.
+fn planned(place: &Place, file: &str, class: &str) -> Vec<f64> {
+    let text = std::fs::read_to_string(place.file(file)).unwrap();
+    let rows = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of = rows.filter(|row| class_of(&row["labels"]) == class);
+    of.map(|row| row["planned_send_time"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn classes_with_their_own_arrivals_send_at_their_planned_times() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let arrivals = log.clone();
+    let server = Scripted::start(move |seen, stream| {
+        if seen.path() == "/v1/completions" {
+            let class = seen.json()["user"].as_str().unwrap_or_default().to_owned();
+            arrivals.lock().unwrap().push((Instant::now(), class));
+        }
+        write_stream(stream, &WHOLE);
+        Keep::Open
+    });
+    let (place, url) = (Place::new(), server.url());
+    let target = ["serve", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2"];
+    let load = ["--random-input-len", "4", "--random-output-len", "1", "--no-log", "--no-charts"];
+    let chat = ["--class", "chat: --request-rate 20 --extra-body '{\"user\": \"chat\"}'"];
+    let batch = ["--class", "batch: --stages quiet:1s@5,busy:2s@5..45 --extra-body '{\"user\": \"batch\"}'"];
+    let run = |file: &str, more: &[&str]| {
+        let output = place.run(&[&target[..], &load, &["--save-workload", file], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output) + &stderr(&output)
+    };
+    let text = run("both.jsonl", &[chat, batch].concat());
+    assert!(text.contains("2 classes with their own arrivals, 115 requests"), "{text}");
+    let log = std::mem::take(&mut *log.lock().unwrap());
+    let first = ["chat", "batch"].map(|class| planned(&place, "both.jsonl", class)[0]).into_iter().fold(9.0, f64::min);
+    for (class, count) in [("chat", 60), ("batch", 55)] {
+        let planned = planned(&place, "both.jsonl", class);
+        assert_eq!(planned.len(), count);
+        let seen = log.iter().filter(|(_, of)| of == class).map(|(at, _)| (*at - log[0].0).as_secs_f64() + first);
+        let off: Vec<f64> = seen.zip(&planned).map(|(seen, planned)| (seen - planned).abs()).collect();
+        let near = off.iter().filter(|seconds| **seconds < 0.1).count();
+        assert!(off.len() == count && near * 10 >= count * 9, "{class}: {off:?}");
+    }
+    let quiet = planned(&place, "both.jsonl", "batch").iter().filter(|seconds| **seconds < 1.0).count();
+    assert_eq!(quiet, 5);
+    // The times of a class do not depend on the others.
+    run("chat.jsonl", &[&chat[..], &["--num-prompts", "60", "--dry-run"]].concat());
+    assert_eq!(planned(&place, "chat.jsonl", "chat"), planned(&place, "both.jsonl", "chat"));
+}
+
 #[test]
 fn bad_classes_are_refused_in_a_line() {
     let place = Place::new();
@@ -129,7 +181,16 @@ fn bad_classes_are_refused_in_a_line() {
         (&["--class", "chat=0"], "weight is not a number above 0"),
         (&["--class", "chat=x"], "weight is not a number above 0"),
         (&["--class", "chat", "--class", "chat=2"], "given twice"),
-        (&["--class", "chat: --request-rate 3"], "--request-rate applies to the whole run"),
+        (&["--class", "chat: --max-concurrency 3"], "--max-concurrency applies to the whole run"),
+        (&["--class", "a: --request-rate 3", "--class", "b"], "give this one --request-rate or --stages too"),
+        (&["--class", "a=2: --request-rate 3"], "a weight has no effect"),
+        (&["--class", "a: --burstiness 3"], "needs --request-rate there"),
+        (&["--class", "a: --request-rate inf"], "add --num-prompts to the class"),
+        (&["--class", "a: --request-rate 0.001", "--class", "b: --request-rate 99"], "it sends 0 requests"),
+        (&["--class", "a: --request-rate 3", "--until", "p99_ttft_ms:5%", "--duration", "9"], "exclude each other"),
+        (&["--class", "a: --stages x:5s@c4"], "a concurrency limit in its --stages"),
+        (&["--class", "a: --stages 'x:5s@4 input_len=9'"], "use another class"),
+        (&["--num-prompts", "9", "--class", "a: --stages x:5s@4"], "exclude each other"),
         (&["--class", "chat: --random-input-len nine"], "invalid int value"),
         (&["--class", "chat: --goodput speed:3"], "no SLO on"),
         (&["--class", "{\"weight\": 2}"], "letters, digits"),

@@ -18,11 +18,13 @@ pub struct ArrivalProcess {
     pub ramp: Option<RampUp>,
     /// Whether the times are recorded ones, as in a trace.
     pub replayed: bool,
+    /// Number of independent processes.
+    pub processes: usize,
 }
 
 impl ArrivalProcess {
     pub(super) const ALL_AT_ONCE: ArrivalProcess =
-        ArrivalProcess { rate: f64::INFINITY, burstiness: 1.0, ramp: None, replayed: false };
+        ArrivalProcess { rate: f64::INFINITY, burstiness: 1.0, ramp: None, replayed: false, processes: 1 };
 }
 
 /// Scheduled times of all requests, in request order.

@@ -26,6 +26,19 @@ pub enum MixOrder {
     Drawn,
     /// One class after another, each with this number of requests: they are the stages of the run.
     Stages(Vec<usize>),
+    /// The class of each request, in the order of the classes' own arrivals.
+    Arrivals(Vec<u16>),
+}
+
+impl MixOrder {
+    /// The number of requests that a class must have; `None` if it may end early.
+    fn required(&self, class: usize) -> Option<usize> {
+        match self {
+            MixOrder::Drawn => None,
+            MixOrder::Stages(counts) => counts.get(class).copied(),
+            MixOrder::Arrivals(order) => Some(order.iter().filter(|of| usize::from(**of) == class).count()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +92,7 @@ impl MixSpec {
             MixOrder::Stages(counts) => {
                 counts.iter().enumerate().flat_map(|(place, &count)| std::iter::repeat_n(place, count)).collect()
             }
+            MixOrder::Arrivals(order) => order.iter().map(|class| usize::from(*class)).collect(),
         }
     }
 
@@ -96,12 +110,9 @@ pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<
     let SampleContext { tokenizer, counters, .. } = *context;
     let (mut notices, mut digests) = (Vec::new(), Vec::new());
     let mut queues = Vec::new();
-    let stages = match &spec.order {
-        MixOrder::Stages(counts) => Some(counts),
-        MixOrder::Drawn => None,
-    };
+    let kind = if matches!(spec.order, MixOrder::Stages(_)) { "stage" } else { "class" };
     for (place, class) in (0..).zip(&spec.classes) {
-        let wanted = stages.map(|counts| counts[place as usize]);
+        let wanted = spec.order.required(place as usize);
         if wanted == Some(0) {
             queues.push(<_>::default());
             continue;
@@ -110,14 +121,13 @@ pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<
         let sampled = super::sample(&class.workload, tokenizer, &mut globals, counters)?;
         let found = sampled.requests.len();
         if let Some(wanted) = wanted.filter(|wanted| found < *wanted) {
-            return Err(Error::StageTooShort { name: class.name.clone(), wanted, found });
+            return Err(Error::ClassTooShort { kind, name: class.name.clone(), wanted, found });
         }
-        let kind = if stages.is_some() { "stage" } else { "class" };
         notices.extend(sampled.notices.into_iter().map(|notice| format!("{kind} {}: {notice}", class.name)));
         digests.extend(sampled.digests);
         let adapters = class.adapter_order(spec.seed.wrapping_add(place), found);
         let requests = (0..).zip(sampled.requests).map(|(at, request)| {
-            (at, class.applied(adapters.get(at).map(|&adapter| &class.adapters[adapter]), request, stages.is_none()))
+            (at, class.applied(adapters.get(at).map(|&adapter| &class.adapters[adapter]), request, kind == "class"))
         });
         queues.push(requests.collect::<std::collections::VecDeque<_>>());
     }

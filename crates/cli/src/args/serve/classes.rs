@@ -19,9 +19,12 @@ const OF_STAGES: [&str; 3] = ["burstiness", "input_len", "output_len"];
 #[derive(Debug, Clone)]
 pub(crate) struct ClassArgs {
     pub(crate) name: String,
-    pub(crate) weight: f64,
+    /// Its weight, if one is given.
+    pub(crate) weight: Option<f64>,
     /// The run's arguments with those of the class.
     pub(crate) args: ServeArgs,
+    /// The flags of the class alone.
+    pub(crate) own: Values,
 }
 
 /// The classes of the run, each with the arguments of a run of that class alone.
@@ -33,8 +36,8 @@ pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         if classes.iter().any(|class| class.name == given.name) {
             return Err(refused(format!("the name {} is given twice", given.name)));
         }
-        let class = with(args, "--class", &given.words).map_err(refused)?;
-        classes.push(ClassArgs { name: given.name, weight: given.weight, args: class });
+        let (args, own) = with(args, "--class", &given.words).map_err(refused)?;
+        classes.push(ClassArgs { name: given.name, weight: given.weight, args, own });
     }
     Ok(classes)
 }
@@ -62,14 +65,14 @@ pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         for (flag, text) in ["--input-len-dist", "--output-len-dist"].iter().zip(&stage.lengths) {
             words.extend(text.as_ref().map(|text| format!("{flag}={text}")));
         }
-        let args = with(args, FLAG, &words).map_err(refused)?;
-        Ok(ClassArgs { name, weight: requests as f64, args })
+        let (args, own) = with(args, FLAG, &words).map_err(refused)?;
+        Ok(ClassArgs { name, weight: Some(requests as f64), args, own })
     };
     args.stages.with_requests().map(class).collect()
 }
 
 /// The run's arguments without `flag`, and with those of a class or a stage.
-fn with(args: &ServeArgs, flag: &'static str, words: &[String]) -> Result<ServeArgs, String> {
+fn with(args: &ServeArgs, flag: &'static str, words: &[String]) -> Result<(ServeArgs, Values), String> {
     let own = own_values(flag, words)?;
     let mut values = args.values.clone();
     values.forget(flag);
@@ -80,12 +83,12 @@ fn with(args: &ServeArgs, flag: &'static str, words: &[String]) -> Result<ServeA
         return Err(format!("{name} sets its own send times, and the run has one schedule"));
     }
     super::check::check_class(&args).map_err(|error| error.to_string())?;
-    Ok(args)
+    Ok((args, own))
 }
 
 struct Given {
     name: String,
-    weight: f64,
+    weight: Option<f64>,
     words: Vec<String>,
 }
 
@@ -97,7 +100,7 @@ impl Given {
         if given.name.is_empty() || !given.name.chars().all(plain) {
             return Err("its name is not made of letters, digits, - and _".to_owned());
         }
-        if !(given.weight > 0.0 && given.weight.is_finite()) {
+        if given.weight.is_some_and(|weight| !(weight > 0.0 && weight.is_finite())) {
             return Err("its weight is not a number above 0".to_owned());
         }
         Ok(given)
@@ -105,8 +108,9 @@ impl Given {
 
     fn line(text: &str) -> Result<Self, String> {
         let (head, flags) = text.split_once(':').unwrap_or((text, ""));
-        let (name, weight) = head.split_once('=').unwrap_or((head, "1"));
-        let weight = weight.trim().parse().map_err(|_| "its weight is not a number above 0".to_owned())?;
+        let (name, weight) = head.split_once('=').unwrap_or((head, ""));
+        let weight = Some(weight.trim()).filter(|weight| !weight.is_empty()).map(str::parse).transpose();
+        let weight = weight.map_err(|_| "its weight is not a number above 0".to_owned())?;
         let empty = flags.trim().is_empty();
         let words = if empty { Vec::new() } else { split("--class", flags).map_err(|error| error.to_string())? };
         Ok(Given { name: name.trim().to_owned(), weight, words })
@@ -116,7 +120,7 @@ impl Given {
         let value = parse(text).map_err(|error| format!("it is not JSON: {error}"))?;
         let mut dict = value.as_dict().cloned().unwrap_or_default();
         let name = dict.remove("name").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-        let weight = dict.remove("weight").map_or(Some(1.0), |weight| weight.as_f64()).unwrap_or(f64::NAN);
+        let weight = dict.remove("weight").map(|weight| weight.as_f64().unwrap_or(f64::NAN));
         check_names("--class", &dict, &["name", "weight"])?;
         Ok(Given { name, weight, words: words_of(&dict) })
     }

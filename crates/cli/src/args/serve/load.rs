@@ -8,7 +8,7 @@ use tacho_loadgen::RampUpStrategy;
 use super::groups::{LOAD, MODEL, WARMUP};
 use super::{OwnArgs, ServeArgs, sessions};
 use crate::args::shared::tags::{
-    NEEDS_SERVER, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD,
+    NEEDS_SERVER, PER_CLASS, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD,
 };
 
 flags! {
@@ -18,7 +18,7 @@ flags! {
                 "Seed of prompts, arrival times and adapter choice. The same seed makes the same requests at the same times as \
                  vLLM's command.").between(0.0, 4_294_967_295.0).tagged(SAVED_DEFAULT);
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
-                "Number of requests to send. Warm-up and probe requests are not counted.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LENGTH);
+                "Number of requests to send. Warm-up and probe requests are not counted.").tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LENGTH);
         ]
         CONCURRENCY [
             max_concurrency: Option<usize> = vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
@@ -28,10 +28,10 @@ flags! {
         RATE [
             request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
                 "Mean arrival rate in requests per second (open loop). Arrival times are fixed before the run and do not wait for \
-                 responses; inf sends everything at once.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL);
+                 responses; inf sends everything at once.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL);
             burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
                 "Shape of the gamma distribution of interarrival times. 1 is a Poisson process, below 1 is burstier, above 1 more \
-                 even, inf a constant interval.").positive().tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
+                 even, inf a constant interval.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD);
             probe_request_rate: f64 = vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &WARMUP,
                 "Rate of tiny extra requests that measure responsiveness. 0 sends none; they are reported separately.").between(0.0, 1e6).tagged(NEEDS_SERVER);
         ]
@@ -116,7 +116,7 @@ impl ServeArgs {
 
     /// Whether the load is that of `--sim` rather than vLLM's.
     pub(crate) fn has_moderate_load(&self) -> bool {
-        self.own.has_moderate_load(&self.values)
+        self.own.has_moderate_load(&self.values) && self.arrivals().is_empty()
     }
 }
 

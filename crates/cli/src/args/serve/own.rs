@@ -30,7 +30,7 @@ flags! {
             class: Vec<String> = own(&["--class"], Repeated, "CLASS", Unset, &MIX,
                 "A class of traffic: NAME=WEIGHT: FLAGS, such as 'chat=3: --random-input-len 512 --goodput ttft:300'. Can be \
                  repeated; classes are drawn by weight. FLAGS are those of datasets, sampling, --extra-body, --model, \
-                 --lora-modules and --goodput. In --config, a list of objects.").excludes(&["--sessions", "--workload", "--strict-parity"]);
+                 --lora-modules and --goodput. With --request-rate, --burstiness and --num-prompts, or --stages, in each class, each has its own arrivals. In --config, a list of objects.").excludes(&["--sessions", "--workload", "--strict-parity"]);
             lora_weights: Option<String> = own(&["--lora-weights"], Str, "WEIGHTS", Unset, &MIX,
                 "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.").tagged(PER_STAGE).needs(&["--lora-modules"]);
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,

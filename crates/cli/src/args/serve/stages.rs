@@ -14,11 +14,11 @@ use super::groups::LOAD;
 use super::stops::StopArgs;
 use super::{ClassArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::shared::tags::{SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
+use crate::args::shared::tags::{PER_CLASS, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
 
 pub(crate) const FLAG: &str = "--stages";
 /// Maximum number of requests of a run.
-const MOST_REQUESTS: usize = 10_000_000;
+pub(super) const MOST_REQUESTS: usize = 10_000_000;
 
 flags! {
     StageFlags {
@@ -27,7 +27,7 @@ flags! {
                 "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
                  200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
                  concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=, \
-                 and flags of its dataset, such as dataset-name=.").tagged(SETS_LOAD | SHAPES_LOAD | SETS_LEVEL).excludes(&[
+                 and flags of its dataset, such as dataset-name=.").tagged(PER_CLASS | SETS_LOAD | SHAPES_LOAD | SETS_LEVEL).excludes(&[
                     "--strict-parity", "--num-prompts", "--request-rate", "--ramp-up-strategy", "--ramp-up-start-rps",
                     "--ramp-up-end-rps", "--duration", "--until", "--workload", "--sessions", "--multi-turn",
                     "--sweep-max-concurrency", "--sweep-request-rate", "--steady-state-threshold", "--steady-state-min-window",
@@ -43,6 +43,12 @@ pub(crate) struct StageArg {
     pub(crate) lengths: [Option<String>; 2],
     /// Flags of its dataset and requests, by name without dashes.
     pub(crate) flags: Dict,
+}
+
+impl StageArg {
+    fn varies_requests(&self) -> bool {
+        self.lengths.iter().any(Option::is_some) || !self.flags.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -108,6 +114,11 @@ impl StageArgs {
         self.list.iter().any(|arg| !arg.flags.is_empty())
     }
 
+    /// Whether a stage has lengths or a dataset of its own.
+    pub(super) fn vary_requests(&self) -> bool {
+        self.list.iter().any(StageArg::varies_requests)
+    }
+
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let Some(stages) = &self.stages else { return Ok(()) };
         let closed = self.is_closed_loop();
@@ -121,7 +132,7 @@ impl StageArgs {
             let text = format!("--stages: they send {requests} requests: use at most {MOST_REQUESTS}");
             return Err(Refusal::other(text));
         }
-        let own = self.list.iter().find(|arg| arg.lengths.iter().any(Option::is_some) || !arg.flags.is_empty());
+        let own = self.list.iter().find(|arg| arg.varies_requests());
         match own {
             Some(arg) if closed => Err(Refusal::other(format!(
                 "--stages: stage {:?} has its own lengths or dataset, but which requests a concurrency limit sends is not known \

@@ -37,7 +37,7 @@ flags! {
 impl ServeArgs {
     /// Whether requests are generated until the duration ends.
     pub(crate) fn goes_on(&self) -> bool {
-        self.stops.duration.is_some() && !is_counted(&self.values)
+        self.stops.duration.is_some() && !is_counted(&self.values) && self.arrivals().is_empty()
     }
 }
 

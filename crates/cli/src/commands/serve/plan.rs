@@ -157,7 +157,11 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         _ => ScheduleSpec::Rate { rate: load.request_rate, burstiness },
     };
     Ok(TrafficPlan {
-        schedule: args.stages.stages.clone().map_or(rated, ScheduleSpec::Stages),
+        schedule: match (args.merged()?, args.stages.stages.clone()) {
+            (Some(merged), _) => ScheduleSpec::Merged(merged),
+            (None, Some(stages)) => ScheduleSpec::Stages(stages),
+            (None, None) => rated,
+        },
         max_concurrency: args.multi_turn().and_then(|flags| flags.concurrency).or(load.max_concurrency),
         max_prefills: load.prefill_concurrency,
         cancellation: cancellation(args),

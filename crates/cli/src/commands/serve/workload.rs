@@ -20,13 +20,18 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let Some(path) = &args.own.workload {
         return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.flags.time_scale() });
     }
+    if let Some(merged) = args.merged()? {
+        let counts = args.arrivals().iter().map(|process| process.1).collect();
+        return mix(args, &args.classes, counts, MixOrder::Arrivals(merged.sources().to_vec()));
+    }
     if !args.classes.is_empty() {
         let (seed, count) = (u32::try_from(args.load.seed)?, usize::try_from(args.load.num_prompts)?);
-        let weights: Vec<f64> = args.classes.iter().map(|class| class.weight).collect();
+        let weights: Vec<f64> = args.classes.iter().map(|class| class.weight.unwrap_or(1.0)).collect();
         return mix(args, &args.classes, MixSpec::counts(seed, &weights, count), MixOrder::Drawn);
     }
     if !args.stages.datasets.is_empty() {
-        let counts: Vec<usize> = args.stages.datasets.iter().map(|stage| stage.weight as usize).collect();
+        let counts: Vec<usize> =
+            args.stages.datasets.iter().map(|stage| stage.weight.unwrap_or(0.0) as usize).collect();
         return mix(args, &args.stages.datasets, counts.clone(), MixOrder::Stages(counts));
     }
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
@@ -62,7 +67,7 @@ fn mix(args: &ServeArgs, classes: &[ClassArgs], counts: Vec<usize>, order: MixOr
 
 /// The class at this place, with this many requests. Its seed follows from the run's, which repeated runs vary.
 fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::Result<ClassSpec> {
-    let ClassArgs { name, weight, args } = one;
+    let ClassArgs { name, weight, args, .. } = one;
     let mut args = args.clone();
     args.load.seed = (run.load.seed + place).rem_euclid(1 << 32);
     args.load.num_prompts = i64::try_from(count)?;
@@ -77,7 +82,7 @@ fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::
     let own_adapters = adapters(&args) != adapters(run);
     Ok(ClassSpec {
         name: name.clone(),
-        weight: *weight,
+        weight: weight.unwrap_or(1.0),
         workload: Source { length_plan: args.length_plan()?, ..source(&args) }.spec(args.dataset.kind.name)?,
         model: args.target.model.clone().filter(|model| run.target.model.as_ref() != Some(model)),
         adapters: own_adapters.then(|| args.target.lora_modules.clone()).flatten().unwrap_or_default(),

@@ -24,6 +24,12 @@ pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink:
         let requests = if requests == 0 { String::new() } else { format!(", {requests} requests") };
         return say(format!("Traffic: {stages} in {:.0} s{requests}.", last.end));
     }
+    if pace.processes > 1 {
+        let (classes, requests, rate) = (pace.processes, timeline.len(), pace.rate);
+        return say(format!(
+            "Traffic: {classes} classes with their own arrivals, {requests} requests, {rate:.3} req/s in total."
+        ));
+    }
     if pace.replayed {
         return say("Self timing is set, using the timestamps from the trace file.".to_owned());
     }
