@@ -1,6 +1,7 @@
 //! Subcommands, and the dispatch of a command line to one of them.
 
-use crate::entry;
+use crate::config::Builtin;
+use crate::entry::{self, Entry};
 use crate::error::Error;
 use crate::flag::Table;
 use crate::grammar::{Parsed, Values};
@@ -37,27 +38,36 @@ pub fn find<'a, P>(
     commands.iter().find_map(|command| Some((command, command.rest(words)?)))
 }
 
-/// Parses the arguments of a command, and the configuration file that they may name.
+/// Parses the arguments of a command, and the configurations that they may name.
 pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
     let mut words = words.to_vec();
-    let mut values = Values::defaults(table);
-    if let Some(path) = config::take_path(&mut words)? {
-        match entry::read(values, table, &config::read(&path, table)?)? {
-            Parsed::Values(read) => values = read,
-            help @ Parsed::Help(_) => return Ok(help),
-        }
+    let path = config::take_path(&mut words)?;
+    let file = path.map_or(Ok(Vec::new()), |path| config::read(&path, table))?;
+    let variables = variables::read(table)?;
+    let mut parsed = layered(table, &[&file, &variables], &words)?;
+    if let Parsed::Values(values) = &parsed
+        && let Some(builtin) = Builtin::of(values)
+    {
+        parsed = layered(table, &[&builtin.entries(values, table)?, &file, &variables], &words)?;
     }
-    match entry::read(values, table, &variables::read(table)?)? {
-        Parsed::Values(read) => values = read,
-        help @ Parsed::Help(_) => return Ok(help),
-    }
-    values.imply();
-    let parsed = values.read(&words).map_err(|error| Error::Usage { command: table.command, error })?;
     if let Parsed::Values(values) = &parsed {
         values.complete().map_err(|error| Error::Usage { command: table.command, error })?;
         values.check()?;
     }
     Ok(parsed)
+}
+
+/// Parses entries, each list over the one before, and the command line over all.
+fn layered(table: &'static Table, layers: &[&[Entry]], words: &[String]) -> Result<Parsed, Error> {
+    let mut values = Values::defaults(table);
+    for layer in layers {
+        match entry::read(values, table, layer)? {
+            Parsed::Values(read) => values = read,
+            help @ Parsed::Help(_) => return Ok(help),
+        }
+    }
+    values.imply();
+    values.read(words).map_err(|error| Error::Usage { command: table.command, error })
 }
 
 #[derive(Debug)]

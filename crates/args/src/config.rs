@@ -6,8 +6,47 @@ use tacho_core::json::{Value, dumps, float_repr};
 use tacho_core::yaml::{self, Node, SyntaxError, Tree};
 
 use super::entry::Entry;
-use super::flag::Table;
+use super::flag::{Flag, Table};
+use super::grammar::Values;
 use crate::error::ConfigError;
+
+/// A configuration that the value of a flag names: it is read as a `--config` file, before it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Builtin {
+    pub name: &'static str,
+    pub version: u32,
+    /// The file.
+    pub text: &'static str,
+}
+
+impl Builtin {
+    /// The configuration that a flag of the command names.
+    pub fn of(values: &Values) -> Option<&'static Builtin> {
+        let named = |flag: &&'static Flag| !flag.configs.is_empty();
+        let flag = values.given().find(named)?;
+        let name = values.get(flag.names[0]).as_str()?;
+        flag.configs.iter().find(|config| config.name == name)
+    }
+
+    /// The entries without those that the command refuses, or that a given flag excludes.
+    pub(crate) fn entries(&self, values: &Values, table: &'static Table) -> Result<Vec<Entry>, ConfigError> {
+        let excluded = |flag: &Flag| {
+            let excludes = |one: &Flag, other: &Flag| one.excludes.iter().any(|name| other.names.contains(name));
+            flag.has(table.refused) || values.given().any(|given| excludes(given, flag) || excludes(flag, given))
+        };
+        let path = || PathBuf::from(self.name);
+        let entries = entries(self.text, table);
+        let entries =
+            entries.map_err(|SyntaxError { line, problem }| ConfigError::Malformed { path: path(), line, problem })?;
+        let applies = |words: &[String]| {
+            let name = words.first().map(|word| word.split('=').next().unwrap_or(word));
+            name.and_then(|name| table.find(name)).is_some_and(|flag| !excluded(flag))
+        };
+        let place = |line: usize| format!("configuration {}: line {line}", self.name);
+        let applied = entries.into_iter().filter(|(_, words)| applies(words));
+        Ok(applied.map(|(line, words)| Entry { place: place(line), words }).collect())
+    }
+}
 
 /// Removes `--config FILE` from the words and returns the path.
 pub fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError> {

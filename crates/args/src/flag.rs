@@ -1,6 +1,7 @@
 //! Rows of command tables: one row per flag, with everything that the parser, the help, and the argument dump need. A
 //! row does not depend on how its value is used.
 
+use crate::config::Builtin;
 use std::fmt;
 
 use tacho_core::bounded::{Pause, RequestCount, TokenCount};
@@ -150,6 +151,8 @@ pub struct Flag {
     pub needs: &'static [&'static str],
     /// Flags that cannot be given too.
     pub excludes: &'static [&'static str],
+    /// Configurations that its value names.
+    pub configs: &'static [Builtin],
 }
 
 /// The range of a flag's number. NaN is never inside.
@@ -218,6 +221,10 @@ impl Flag {
 
     pub const fn excludes(self, excludes: &'static [&'static str]) -> Flag {
         Flag { excludes, ..self }
+    }
+
+    pub const fn configs(self, configs: &'static [Builtin]) -> Flag {
+        Flag { configs, ..self }
     }
 
     pub const fn within(self, group: &'static Group) -> Flag {
@@ -373,6 +380,7 @@ pub const fn vllm(
         tags: 0,
         needs: &[],
         excludes: &[],
+        configs: &[],
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod help;
 pub(crate) mod multi_turn;
 pub(crate) mod offline;
 pub(crate) mod plan;
+pub(crate) mod presets;
 pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod scenario;

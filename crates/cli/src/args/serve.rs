@@ -42,6 +42,7 @@ pub(crate) use target::BACKENDS;
 use target::TargetArgs;
 pub(crate) use telemetry::TelemetryArgs;
 
+use tacho_args::config::Builtin;
 use tacho_args::grammar::Values;
 use tacho_client::Task;
 
@@ -96,6 +97,7 @@ impl ServeArgs {
         let load = stops::filling(LoadArgs::read(&values, &own), &stops, &values);
         let stages = stages::StageArgs::read(&values, load.burstiness.value)?;
         let (load, stops) = stages.filling(load, stops);
+        let preset = Builtin::of(&values);
         let mut args = ServeArgs {
             target: TargetArgs::parse(&values)?,
             load,
@@ -120,6 +122,9 @@ impl ServeArgs {
             saved: None,
             values,
         };
+        args.report
+            .metadata
+            .extend(preset.map(|preset| ("preset".to_owned(), format!("{} v{}", preset.name, preset.version))));
         args.fill_moderate_load();
         args.unabbreviate();
         Ok(args)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 
 use super::error::{ArgError, UsageError};
+use super::presets::NAMES;
 
 static OPTIONS: Group = group("options", "options", "Output.");
 
@@ -60,7 +61,10 @@ flags! {
 pub(crate) static INIT: Table = Table {
     command: "tacho init",
     about: "Write a file with every setting of tacho serve, commented out, for --config.",
-    examples: &[("tacho init", "run.yaml; then: tacho serve --config run.yaml")],
+    examples: &[
+        ("tacho init", "run.yaml; then: tacho serve --config run.yaml"),
+        ("tacho init --preset chat", "print what --preset chat sets, and where it comes from"),
+    ],
     groups: &[&OPTIONS],
     flags: rows!(&[HELP], SETTINGS),
     ..Table::PLAIN
@@ -71,6 +75,8 @@ flags! {
         SETTINGS [
             file: Vec<PathBuf> = own(&["FILE"], Rest(1), "[FILE]", Unset, &OPTIONS,
                 "File to write (default: run.yaml). An existing file is not overwritten.");
+            preset: Option<String> = own(&["--preset"], Choice(&NAMES), "NAME", Unset, &OPTIONS,
+                "The settings of a preset, with their sources, on standard output or in FILE.");
         ]
     }
 }

@@ -15,6 +15,7 @@ use tacho_engine::Profile;
 use super::COMMANDS;
 use crate::args::error::metric_names;
 use crate::args::help::topics::TOPICS;
+use crate::args::presets::PRESETS;
 use crate::args::program::Command;
 use crate::args::scripts::standing_for;
 use crate::args::serve::TABLE;
@@ -103,6 +104,11 @@ fn unknown(words: &str) -> Misused {
 }
 
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
+    let preset = PRESETS.iter().find(|preset| Some(preset.name) == args.preset.as_deref());
+    if let (Some(preset), []) = (preset, args.file.as_slice()) {
+        tacho_report::out().write_all(preset.text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
     let file = args.file.first().cloned().unwrap_or_else(|| "run.yaml".into());
     let shown = file.display();
     let mut out = OpenOptions::new().write(true).create_new(true).open(&file).map_err(|error| match error.kind() {
@@ -111,8 +117,12 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
         }
         _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
     })?;
-    out.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
-    writeln!(tacho_report::out(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
+    let (text, content) = match preset {
+        Some(preset) => (preset.text.to_owned(), format!("the settings of {}", preset.name)),
+        None => (settings(), "every setting, commented out".to_owned()),
+    };
+    out.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    writeln!(tacho_report::out(), "{shown} has {content}. Then: tacho serve --config {shown}")?;
     Ok(Exit::Done)
 }
 

@@ -7,8 +7,9 @@ use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::groups::{
-    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
+    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
 };
+use crate::args::presets::{NAMES, PRESETS};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
 
 flags! {
@@ -23,6 +24,9 @@ flags! {
                 "Further flags of tacho sim, as one text, such as '--max-model-len 50000'. Needs --sim.").tagged(NEEDS_SERVER).needs(&["--sim"]);
         ]
         WORKLOAD [
+            preset: Option<String> = own(&["--preset"], Choice(&NAMES), "NAME", Unset, &LOAD,
+                "Lengths, arrivals and SLOs of an application. Any flag overrides them; tacho init --preset NAME prints them with their \
+                 sources.").configs(&PRESETS).excludes(&["--workload", "--strict-parity"]);
             strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.").tagged(SAVED);
             dry_run: bool = switch(&["--dry-run"], &MEASURE,
                 "Generate and show the workload, but send nothing. The server is only asked for a missing --model.").tagged(NEEDS_SERVER | ONE_RUN);
