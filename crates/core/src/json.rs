@@ -11,7 +11,7 @@ mod write;
 
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
-pub use record::{ByKey, Codec, FieldError, Flat, Json, Named, Plain, differs, read_field, typed};
+pub use record::{ByKey, Codec, FieldError, Flat, Json, Named, OrDefault, Plain, differs, read_field, typed};
 pub use repr::{python_str, quoted, repr};
 pub use view::{Entry, Keyed, ListOf, Merged, Optional, merge_properties, object_schema, property};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};
@@ -107,12 +107,28 @@ impl FromIterator<(String, Value)> for Dict {
     }
 }
 
-/// An object with these keys, in this order: `dict! { "name": text, "count": 3_u64 }`.
+/// An object with these keys, in this order: `dict! { "name": text, "count": 3_u64 }`. A key with `?` is left out where
+/// its value is `None`: `dict! { "label"?: label }`.
 #[macro_export]
 macro_rules! dict {
-    ($($key:literal: $value:expr),* $(,)?) => {{
+    (@set $dict:ident $key:literal?: $value:expr) => {
+        if let Some(value) = $value {
+            $dict.set($key, value);
+        }
+    };
+    (@set $dict:ident $key:literal: $value:expr) => { $dict.set($key, $value); };
+    (@set $dict:ident $key:literal?: $value:expr, $($rest:tt)*) => {
+        $crate::dict!(@set $dict $key?: $value);
+        $crate::dict!(@set $dict $($rest)*);
+    };
+    (@set $dict:ident $key:literal: $value:expr, $($rest:tt)*) => {
+        $crate::dict!(@set $dict $key: $value);
+        $crate::dict!(@set $dict $($rest)*);
+    };
+    (@set $dict:ident) => {};
+    ($($entries:tt)*) => {{
         let mut dict = $crate::json::Dict::new();
-        $(dict.set($key, $value);)*
+        $crate::dict!(@set dict $($entries)*);
         dict
     }};
 }

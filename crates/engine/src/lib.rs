@@ -34,7 +34,7 @@ pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
 pub use scheduler::{Engine, Step};
 pub use sequence::SeqId;
-pub use spec::{EngineSpec, Policy, Transfer};
+pub use spec::{EngineSpec, LIMITS, Limit, NamedLimit, Policy, Transfer};
 pub use stats::{Histogram, Stats};
 pub use token_events::TokenEvent;
 pub use tokens::Tokens;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tacho_core::json::{self, Dict, Value};
 
 use crate::error::Error;
+use crate::spec::{LIMITS, Limit};
 use crate::{CostModel, EngineSpec, Profile, Slowdown};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -216,27 +217,17 @@ fn spread(dict: &Dict, name: &str) -> Result<f64, String> {
 
 fn limits(dict: &Dict) -> Result<EngineSpec, String> {
     let mut engine = EngineSpec::default();
-    for (name, limit) in [
-        ("max_num_seqs", &mut engine.max_num_seqs),
-        ("max_num_batched_tokens", &mut engine.max_num_batched_tokens),
-        ("block_size", &mut engine.block_size),
-        ("num_gpu_blocks", &mut engine.num_blocks),
-        ("max_model_len", &mut engine.max_model_len),
-    ] {
-        if let Some(value) = dict.get(name) {
-            let number = value.as_i64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
-            *limit = number.ok_or_else(|| format!("{name} is {}, not a number of 1 or more", json::dumps(value)))?;
-        }
-    }
-    for (name, switch) in [
-        ("enable_prefix_caching", &mut engine.enable_prefix_caching),
-        ("enable_chunked_prefill", &mut engine.enable_chunked_prefill),
-        ("async_scheduling", &mut engine.async_scheduling),
-    ] {
-        match dict.get(name) {
-            None => {}
-            Some(Value::Bool(on)) => *switch = *on,
-            Some(value) => return Err(format!("{name} is {}, not true or false", json::dumps(value))),
+    for (name, limit) in LIMITS {
+        let Some(value) = dict.get(name) else { continue };
+        match (limit(&mut engine), value) {
+            (Limit::Count(count), _) => {
+                let number =
+                    value.as_i64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
+                *count =
+                    number.ok_or_else(|| format!("{name} is {}, not a number of 1 or more", json::dumps(value)))?;
+            }
+            (Limit::Switch(switch), Value::Bool(on)) => *switch = *on,
+            (Limit::Switch(_), _) => return Err(format!("{name} is {}, not true or false", json::dumps(value))),
         }
     }
     Ok(engine)

@@ -83,6 +83,44 @@ impl Default for EngineSpec {
     }
 }
 
+/// A limit of the scheduler that servers state and profiles contain.
+pub enum Limit<'a> {
+    Count(&'a mut usize),
+    Switch(&'a mut bool),
+}
+
+impl Limit<'_> {
+    /// Its value; a switch is 0 or 1.
+    pub fn value(&self) -> usize {
+        match self {
+            Limit::Count(count) => **count,
+            Limit::Switch(on) => usize::from(**on),
+        }
+    }
+
+    pub fn set(self, value: usize) {
+        match self {
+            Limit::Count(count) => *count = value,
+            Limit::Switch(on) => *on = value > 0,
+        }
+    }
+}
+
+/// A limit by its name.
+pub type NamedLimit = (&'static str, fn(&mut EngineSpec) -> Limit<'_>);
+
+/// The limits that profiles contain.
+pub const LIMITS: [NamedLimit; 8] = [
+    ("max_num_seqs", |engine| Limit::Count(&mut engine.max_num_seqs)),
+    ("max_num_batched_tokens", |engine| Limit::Count(&mut engine.max_num_batched_tokens)),
+    ("block_size", |engine| Limit::Count(&mut engine.block_size)),
+    ("num_gpu_blocks", |engine| Limit::Count(&mut engine.num_blocks)),
+    ("max_model_len", |engine| Limit::Count(&mut engine.max_model_len)),
+    ("enable_prefix_caching", |engine| Limit::Switch(&mut engine.enable_prefix_caching)),
+    ("enable_chunked_prefill", |engine| Limit::Switch(&mut engine.enable_chunked_prefill)),
+    ("async_scheduling", |engine| Limit::Switch(&mut engine.async_scheduling)),
+];
+
 impl EngineSpec {
     pub fn kv_tokens(&self) -> usize {
         self.block_size.saturating_mul(self.num_blocks)

@@ -21,7 +21,7 @@ mod trace;
 pub use async_scheduling::AsyncScheduling;
 pub use experiment::{Experiment, LEVELS, Length, Load, MAX_ROUNDS, Server};
 pub use front::Front;
-pub use limits::{KnownLimits, Limits};
+pub use limits::KnownLimits;
 pub use memory_bound::ComputeBound;
 pub use padding::padded;
 pub use prefix_caching::caches;
@@ -34,6 +34,8 @@ pub use trace::{Traced, of_result, of_rows};
 pub use tacho_engine::Slowdown;
 
 use std::collections::{BTreeMap, HashSet};
+
+use tacho_engine::EngineSpec;
 
 use front::Idle;
 use interference::interfered;
@@ -134,7 +136,7 @@ impl Fitted {
 }
 
 /// Fits the cost model of a server with these limits to several runs.
-pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
+pub fn fit(runs: &[Vec<Traced>], limits: &EngineSpec) -> Result<Fitted, FitError> {
     let (mut found, ahead) = read(runs, limits);
     slowdown::assign_windows(&mut found);
     let count = found.iter().map(|run| run.steps.len()).sum();
@@ -173,7 +175,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
 }
 
 /// Reads runs as steps, of an engine with asynchronous scheduling if they show it.
-fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncScheduling>) {
+fn read(runs: &[Vec<Traced>], limits: &EngineSpec) -> (Vec<Found>, Option<AsyncScheduling>) {
     let found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
     let is_ahead = async_steps::holds_back(runs, limits) || comes_late(runs, &found, limits);
     match is_ahead.then(|| async_steps::find(runs, limits)).flatten() {
@@ -183,7 +185,7 @@ fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncSched
 }
 
 /// Returns whether first tokens come one step later than with synchronous scheduling.
-fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &Limits) -> bool {
+fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &EngineSpec) -> bool {
     let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
     let idle_ttfts: Vec<IdleTtft> = found.iter().flat_map(|run| run.idle_ttfts.iter().copied()).collect();
     let Some(rough) = robust(&steps).filter(|_| steps.len() >= MIN_STEPS && !idle_ttfts.is_empty()) else {

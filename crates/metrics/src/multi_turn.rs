@@ -113,20 +113,20 @@ impl TurnSample {
 
     /// The object in result files.
     pub fn to_json(&self) -> Dict {
-        let mut dict = Dict::new();
-        dict.set("ttft_ms", self.ttft_ms);
-        dict.set("tpot_ms", self.tpot_ms);
-        dict.set("latency_ms", self.latency_ms);
-        dict.set("start_time_ms", self.start_time_ms);
-        dict.set("input_num_turns", self.input_num_turns);
-        dict.set("input_num_tokens", self.input_num_tokens);
-        dict.set("output_num_tokens", self.output_num_tokens);
-        dict.set("output_num_chunks", self.output_num_chunks);
-        dict.set("output_num_first_chunk_tokens", self.output_num_first_chunk_tokens);
-        dict.set("approx_cached_percent", self.approx_cached_percent);
-        dict.set("conversation_id", Value::from(self.conversation_id.as_str()));
-        dict.set("client_id", self.client_id);
-        dict
+        tacho_core::dict! {
+            "ttft_ms": self.ttft_ms,
+            "tpot_ms": self.tpot_ms,
+            "latency_ms": self.latency_ms,
+            "start_time_ms": self.start_time_ms,
+            "input_num_turns": self.input_num_turns,
+            "input_num_tokens": self.input_num_tokens,
+            "output_num_tokens": self.output_num_tokens,
+            "output_num_chunks": self.output_num_chunks,
+            "output_num_first_chunk_tokens": self.output_num_first_chunk_tokens,
+            "approx_cached_percent": self.approx_cached_percent,
+            "conversation_id": Value::from(self.conversation_id.as_str()),
+            "client_id": self.client_id,
+        }
     }
 }
 

@@ -10,10 +10,7 @@ use crate::{Error, Measured, Provenance, RunRecord};
 
 /// The part of a log that is written before the first row.
 pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("provenance", provenance.to_json());
-    dict.set("setup", setup.to_json());
-    dict
+    tacho_core::dict! { "provenance": provenance.to_json(), "setup": setup.to_json() }
 }
 
 /// Adds the sessions of a run to the part that is written before the first row.

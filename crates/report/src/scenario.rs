@@ -125,12 +125,13 @@ pub fn documents(pass: &Pass<'_>, warmup: f64, fresh: &[bool]) -> (Vec<String>, 
 /// Upstream's line about a batch with this number of requests and tokens, and its file.
 pub fn throughput(requests: usize, tokens: u64, seconds: f64) -> (String, Dict) {
     let (per_second, tokens_per_second) = (requests as f64 / seconds, tokens as f64 / seconds);
-    let mut file = Dict::new();
-    file.set("elapsed_time", seconds);
-    file.set("num_requests", requests);
-    file.set("total_num_tokens", tokens);
-    file.set("requests_per_second", per_second);
-    file.set("tokens_per_second", tokens_per_second);
+    let file = dict! {
+        "elapsed_time": seconds,
+        "num_requests": requests,
+        "total_num_tokens": tokens,
+        "requests_per_second": per_second,
+        "tokens_per_second": tokens_per_second,
+    };
     (format!("Throughput: {per_second:.2} requests/s, {tokens_per_second:.2} tokens/s"), file)
 }
 
@@ -173,10 +174,11 @@ fn class_lines(priority: i64, summary: &Summary) -> Vec<String> {
 }
 
 fn class_json(priority: i64, summary: &Summary) -> Value {
-    let mut dict = Dict::new();
-    dict.set("priority", priority);
-    dict.set("requests", summary.completed + summary.failed);
-    dict.set("failed", summary.failed);
+    let mut dict = dict! {
+        "priority": priority,
+        "requests": summary.completed + summary.failed,
+        "failed": summary.failed,
+    };
     set_times(&mut dict, summary, MetricKind::Ttft);
     set_times(&mut dict, summary, MetricKind::E2el);
     Value::Dict(dict)

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
 use tacho_core::event::Note;
-use tacho_core::json::{self, Dict, Value};
+use tacho_core::json::{self, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::Progress;
 use tacho_report::json::write_whole;
@@ -222,12 +222,13 @@ fn outcome(result: &MultiTurnResult) -> String {
 }
 
 fn parameters(args: &MultiTurnArgs, result: &MultiTurnResult) -> Vec<(String, Value)> {
-    let mut parameters = Dict::new();
-    parameters.set("model", args.model.as_str());
-    parameters.set("num_clients", args.num_clients);
-    parameters.set("num_conversations", result.num_conversations);
-    parameters.set("active_conversations", args.max_active_conversations);
-    parameters.set("seed", i64::from(args.seed));
+    let mut parameters = tacho_core::dict! {
+        "model": args.model.as_str(),
+        "num_clients": args.num_clients,
+        "num_conversations": result.num_conversations,
+        "active_conversations": args.max_active_conversations,
+        "seed": i64::from(args.seed),
+    };
     if args.limit_min_tokens > 0 {
         parameters.set("min_tokens", args.limit_min_tokens);
     }

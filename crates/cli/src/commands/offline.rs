@@ -119,10 +119,7 @@ impl<'a> Session<'a> {
             let simulated = SimulatedEngine::new(engine, worker, bench.prefix_caching.unwrap_or(true))?;
             return Ok(Box::new(move |phase, _| Box::new(simulated.again(phase))));
         }
-        let mut defaults = Dict::new();
-        if let Some(caching) = bench.prefix_caching {
-            defaults.set("enable_prefix_caching", caching);
-        }
+        let defaults = dict! { "enable_prefix_caching"?: bench.prefix_caching };
         let mut spec = python(self.backend.name(), engine, worker, defaults, &self.interrupt.stop)?;
         spec.accepts_async_flags = matches!(bench.kind, PlanKind::Throughput(_));
         spec.mm_stats = matches!(bench.kind, PlanKind::MmProcessor(_));
@@ -304,14 +301,14 @@ fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
 
 /// Settings for engines that do not use vLLM's argument parser.
 fn settings(engine: &EngineArgs) -> Dict {
-    let mut settings = Dict::new();
-    settings.set("model", engine.model.as_str());
-    settings.set("tokenizer", engine.tokenizer_name());
-    settings.set("dtype", engine.dtype.as_str());
-    settings.set("trust_remote_code", engine.trust_remote_code);
-    settings.set("tensor_parallel_size", engine.tensor_parallel_size);
-    settings.set("dummy_weights", engine.load_format == "dummy");
-    settings
+    dict! {
+        "model": engine.model.as_str(),
+        "tokenizer": engine.tokenizer_name(),
+        "dtype": engine.dtype.as_str(),
+        "trust_remote_code": engine.trust_remote_code,
+        "tensor_parallel_size": engine.tensor_parallel_size,
+        "dummy_weights": engine.load_format == "dummy",
+    }
 }
 
 /// Forwards the engine's log to a file or to stderr; with a full-screen view, after the terminal is restored.

@@ -316,12 +316,13 @@ fn envelope(points: &[&CheckPoint], limit_ms: f64) -> Option<CheckLoad> {
 
 fn json(rises: &[Rise], cores: &Cores) -> Value {
     let points = sorted(rises);
-    let mut all = Dict::new();
-    all.set("version", 1_u64);
-    all.set("workers", cores.workers);
-    all.set("client_cores", cores.client.len());
-    all.set("server_cores", cores.server.len());
-    all.set("shared_cores", cores.are_shared());
+    let mut all = dict! {
+        "version": 1_u64,
+        "workers": cores.workers,
+        "client_cores": cores.client.len(),
+        "server_cores": cores.server.len(),
+        "shared_cores": cores.are_shared(),
+    };
     let point = |point: &&CheckPoint| {
         let mut dict = dict! { "streams": point.load.streams, "tokens_per_second": point.load.tokens_per_second };
         for (name, error) in [
@@ -350,11 +351,12 @@ fn json(rises: &[Rise], cores: &Cores) -> Value {
     all.set("max_tokens_per_second_by_error_ms", limits);
     let ends = rises.iter().filter_map(|rise| {
         let load = rise.points.last()?.load;
-        let mut end = Dict::new();
-        end.set("tokens_per_second", load.tokens_per_second);
-        end.set("streams", load.streams);
-        end.set("limited_by", rise.first_broken().map(|(_, broken)| limited_by(broken, cores)));
-        end.set("text", rise.text(cores));
+        let end = dict! {
+            "tokens_per_second": load.tokens_per_second,
+            "streams": load.streams,
+            "limited_by": rise.first_broken().map(|(_, broken)| limited_by(broken, cores)),
+            "text": rise.text(cores),
+        };
         Some(Value::Dict(end))
     });
     all.set("ends", ends.collect::<Vec<_>>());

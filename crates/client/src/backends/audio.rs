@@ -48,14 +48,14 @@ const TYPES: [(&str, &str); 32] = [
 
 /// The form fields, before the fields that all backends share.
 pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut fields = Dict::new();
-    fields.set("model", payload.model_for(request));
-    fields.set("max_completion_tokens", request.output_len);
-    fields.set("stream", true);
-    fields.set("language", "en");
-    fields.set("stream_include_usage", true);
-    fields.set("stream_continuous_usage_stats", true);
-    Ok(fields)
+    Ok(tacho_core::dict! {
+        "model": payload.model_for(request),
+        "max_completion_tokens": request.output_len,
+        "stream": true,
+        "language": "en",
+        "stream_include_usage": true,
+        "stream_continuous_usage_stats": true,
+    })
 }
 
 /// The form with these fields and the request's audio file.

@@ -16,22 +16,17 @@ pub(super) enum MediaPlace {
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set(
-        "messages",
-        match &request.chat_messages {
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "messages": match &request.chat_messages {
             Some(messages) => messages.clone(),
             None => messages(request.content.to_json(), request.media.as_ref(), MediaPlace::AfterText)?,
         },
-    );
-    if let Some(temperature) = payload.chat_temperature {
-        body.set("temperature", temperature);
-    }
-    body.set("max_completion_tokens", request.output_len);
-    body.set("stream", true);
-    body.set("stream_options", include_usage());
-    Ok(body)
+        "temperature"?: payload.chat_temperature,
+        "max_completion_tokens": request.output_len,
+        "stream": true,
+        "stream_options": include_usage(),
+    })
 }
 
 /// The messages of a prompt: the prompt's own, or one user message.

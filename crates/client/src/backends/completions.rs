@@ -31,13 +31,13 @@ fn fields(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) ->
 
 /// The body of a DeepSpeed-MII request, before the fields that all backends share.
 pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("prompt", request.content.to_json());
-    body.set("max_tokens", request.output_len);
-    body.set("temperature", 0.01);
-    body.set("top_p", 1.0);
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "prompt": request.content.to_json(),
+        "max_tokens": request.output_len,
+        "temperature": 0.01,
+        "top_p": 1.0,
+    })
 }
 
 /// `{"include_usage": true}`.

@@ -8,11 +8,11 @@ use super::chat::{MediaPlace, messages};
 
 /// Embeddings of texts or token IDs.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("input", request.content.to_json());
-    body.set("truncate_prompt_tokens", -1_i64);
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "input": request.content.to_json(),
+        "truncate_prompt_tokens": -1_i64,
+    })
 }
 
 pub(super) fn chat_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
@@ -44,11 +44,11 @@ fn message_body(
     prompt: Value,
     place: MediaPlace,
 ) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("messages", messages(prompt, request.media.as_ref(), place)?);
-    body.set("truncate_prompt_tokens", -1_i64);
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "messages": messages(prompt, request.media.as_ref(), place)?,
+        "truncate_prompt_tokens": -1_i64,
+    })
 }
 
 /// The prompt, or an empty one if media replaces it.

@@ -9,12 +9,12 @@ use crate::base64;
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("prompt", request.content.as_text().ok_or("its prompt is not a text")?);
-    body.set("n", 1_u64);
-    body.set("size", "1024x1024");
-    Ok(body)
+    Ok(tacho_core::dict! {
+        "model": payload.model_for(request),
+        "prompt": request.content.as_text().ok_or("its prompt is not a text")?,
+        "n": 1_u64,
+        "size": "1024x1024",
+    })
 }
 
 /// The form of an edit: the request's images and these fields.

@@ -46,10 +46,11 @@ impl Turns {
         match role {
             "system" | "developer" => self.system.extend(parts(content)?),
             "tool" => {
-                let mut result = Dict::new();
-                result.set("type", "tool_result");
-                result.set("tool_use_id", message.get("tool_call_id").cloned().unwrap_or(Value::Null));
-                result.set("content", parts(content)?);
+                let result = dict! {
+                    "type": "tool_result",
+                    "tool_use_id": message.get("tool_call_id").cloned().unwrap_or(Value::Null),
+                    "content": parts(content)?,
+                };
                 self.push("user", vec![result.into()]);
             }
             _ => {
@@ -115,12 +116,13 @@ fn source(url: &str) -> Dict {
 fn tool_use(call: &Value) -> Result<Value, &'static str> {
     let function = call.get("function").ok_or("a tool call has no function")?;
     let arguments = function.get("arguments").and_then(Value::as_str).unwrap_or("{}");
-    let mut block = Dict::new();
-    block.set("type", "tool_use");
-    block.set("id", call.get("id").cloned().unwrap_or(Value::Null));
-    block.set("name", function.get("name").cloned().unwrap_or(Value::Null));
-    block.set("input", parse(arguments).map_err(|_| "the arguments of a tool call are not JSON")?);
-    Ok(block.into())
+    Ok(dict! {
+        "type": "tool_use",
+        "id": call.get("id").cloned().unwrap_or(Value::Null),
+        "name": function.get("name").cloned().unwrap_or(Value::Null),
+        "input": parse(arguments).map_err(|_| "the arguments of a tool call are not JSON")?,
+    }
+    .into())
 }
 
 /// Decodes the events of one response.

@@ -37,10 +37,7 @@ pub(crate) struct PacedInput {
 
 /// The message that selects the model, before the fields that all backends share.
 pub(super) fn session(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut session = Dict::new();
-    session.set("type", "session.update");
-    session.set("model", payload.model_for(request));
-    Ok(session)
+    Ok(tacho_core::dict! { "type": "session.update", "model": payload.model_for(request) })
 }
 
 /// All frames of a request, and when they are due: each chunk of audio once its last sample is recorded.

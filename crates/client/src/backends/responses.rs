@@ -17,19 +17,16 @@ const NO_END: &str = "Stream ended without a terminal event.This response will b
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set(
-        "input",
-        match &request.chat_messages {
+    Ok(tacho_core::dict! {
+        "model": payload.model_for(request),
+        "input": match &request.chat_messages {
             Some(messages) => input_items(messages)?,
             None => request.content.to_json(),
         },
-    );
-    body.set("max_output_tokens", request.output_len);
-    body.set("stream", true);
-    body.set("store", false);
-    Ok(body)
+        "max_output_tokens": request.output_len,
+        "stream": true,
+        "store": false,
+    })
 }
 
 /// Chat messages as input items: tool calls and results are separate items.

@@ -1,5 +1,6 @@
 //! `/v1/audio/speech`: the body. `audio_stream` decodes the responses.
 
+use tacho_core::dict;
 use tacho_core::json::Dict;
 use tacho_core::{AudioFormat, Request};
 
@@ -10,23 +11,23 @@ pub(super) const PCM: AudioFormat = AudioFormat { rate: 24_000, frame_bytes: 2 }
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("input", text(request)?);
-    body.set("voice", "alloy");
-    body.set("response_format", "pcm");
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "input": text(request)?,
+        "voice": "alloy",
+        "response_format": "pcm",
+    })
 }
 
 /// The body as vLLM-Omni's benchmark sends it.
 pub(super) fn omni_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("input", text(request)?);
-    body.set("stream", true);
-    body.set("stream_format", "audio");
-    body.set("response_format", "pcm");
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "input": text(request)?,
+        "stream": true,
+        "stream_format": "audio",
+        "response_format": "pcm",
+    })
 }
 
 fn text(request: &Request) -> Result<&str, &'static str> {

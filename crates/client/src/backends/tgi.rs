@@ -11,13 +11,14 @@ use super::{Expected, PayloadSpec, Rules};
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut parameters = Dict::new();
-    parameters.set("max_new_tokens", request.output_len);
-    parameters.set("do_sample", true);
-    parameters.set("temperature", 0.01);
-    parameters.set("top_p", 0.99);
-    parameters.set("truncate", request.prompt_len);
-    parameters.set("ignore_eos_token", payload.ignore_eos);
+    let parameters = dict! {
+        "max_new_tokens": request.output_len,
+        "do_sample": true,
+        "temperature": 0.01,
+        "top_p": 0.99,
+        "truncate": request.prompt_len,
+        "ignore_eos_token": payload.ignore_eos,
+    };
     Ok(dict! { "inputs": request.content.to_json(), "parameters": parameters })
 }
 

@@ -53,10 +53,10 @@ fn tool_of(function: &Dict, form: Form) -> Dict {
 }
 
 fn choice_of(function: &Dict, form: Form) -> Dict {
-    let mut choice = Dict::new();
-    choice.set("type", if form == Form::Messages { "tool" } else { "function" });
-    choice.set("name", function.get("name").cloned().unwrap_or(Value::Null));
-    choice
+    tacho_core::dict! {
+        "type": if form == Form::Messages { "tool" } else { "function" },
+        "name": function.get("name").cloned().unwrap_or(Value::Null),
+    }
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use super::{PayloadSpec, Rules};
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("accumulate_tokens", true);
-    body.set("text_input", request.content.to_json());
-    body.set("temperature", 0.0);
-    body.set("top_p", 1.0);
-    body.set("max_tokens", request.output_len);
-    body.set("stream", true);
+    let mut body = tacho_core::dict! {
+        "accumulate_tokens": true,
+        "text_input": request.content.to_json(),
+        "temperature": 0.0,
+        "top_p": 1.0,
+        "max_tokens": request.output_len,
+        "stream": true,
+    };
     if payload.ignore_eos {
         body.set("min_length", request.output_len);
     }

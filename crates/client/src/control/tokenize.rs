@@ -49,9 +49,10 @@ impl TokenizeServer<'_> {
 
     /// The text of token IDs; `None` if the call fails.
     pub fn detokenize(&self, tokens: &[u32]) -> Option<String> {
-        let mut body = Dict::new();
-        body.set("model", self.model);
-        body.set("tokens", tokens.iter().map(|&token| Value::Int(i64::from(token))).collect::<Vec<_>>());
+        let body = dict! {
+            "model": self.model,
+            "tokens": tokens.iter().map(|&token| Value::Int(i64::from(token))).collect::<Vec<_>>(),
+        };
         let response = self.post("/detokenize", body)?;
         Some(response.get("prompt").or_else(|| response.get("content"))?.as_str()?.to_owned())
     }

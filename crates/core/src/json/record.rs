@@ -14,6 +14,14 @@ pub trait Json: Sized {
     /// When the value has another type.
     fn from_json(value: &Value) -> Result<Self, FieldError>;
 
+    /// Reads it from an object.
+    ///
+    /// # Errors
+    /// When a field has another type.
+    fn from_dict(dict: &Dict) -> Result<Self, FieldError> {
+        Self::from_json(&dict.clone().into())
+    }
+
     /// Its JSON Schema.
     fn schema() -> Dict;
 
@@ -121,6 +129,23 @@ impl<T: Json> Codec<T> for Plain {
     }
 }
 
+/// Always written; a missing one is its type's default.
+pub struct OrDefault;
+
+impl<T: Json + Default> Codec<T> for OrDefault {
+    fn write(value: &T) -> Value {
+        value.to_json()
+    }
+
+    fn read(value: &Value) -> Result<T, FieldError> {
+        if *value == Value::Null { Ok(T::default()) } else { T::from_json(value) }
+    }
+
+    fn schema(_: bool) -> Dict {
+        T::schema()
+    }
+}
+
 /// Pairs as an object.
 pub struct ByKey;
 
@@ -164,7 +189,7 @@ impl<T: Json> Codec<T> for Flat {
     }
 
     fn get(dict: &Dict, _: &str) -> Result<T, FieldError> {
-        T::from_json(&dict.clone().into())
+        T::from_dict(dict)
     }
 
     fn describe(properties: &mut Dict, _: &str, _: bool, _: &[&str]) {
@@ -257,7 +282,10 @@ macro_rules! record {
             }
 
             fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::FieldError> {
-                let dict = value.as_dict().ok_or($crate::json::FieldError::new("an object"))?;
+                Self::from_dict(value.as_dict().ok_or($crate::json::FieldError::new("an object"))?)
+            }
+
+            fn from_dict(dict: &$crate::json::Dict) -> Result<Self, $crate::json::FieldError> {
                 Ok($name {
                     $($field: $crate::json::read_field::<$type, $crate::record!(@codec $($codec)?)>(
                         dict,

@@ -3,10 +3,10 @@
 //! then not the duration of a step: adjacent steps are known only together.
 
 use super::async_scheduling::{AsyncScheduling, DELAYED, MIN_SAMPLES, prepared};
-use super::limits::Limits;
 use super::steps::{Cluster, Found, Reading, Step, read};
 use super::trace::Traced;
 use super::{Costs, costs, median};
+use tacho_engine::EngineSpec;
 
 /// Most requests of a run that are examined one by one against all others.
 const MAX_EXAMINED: usize = 1000;
@@ -16,7 +16,7 @@ const MAX_LATE: f64 = 1.0;
 const ENGINE_BOUND: f64 = 1.5;
 
 /// Returns whether steps before prefill steps are late, as if they had waited for the scheduling of the next.
-pub(super) fn holds_back(runs: &[Vec<Traced>], limits: &Limits) -> bool {
+pub(super) fn holds_back(runs: &[Vec<Traced>], limits: &EngineSpec) -> bool {
     let mut late = Vec::new();
     for run in runs {
         let Reading { steps, .. } = read(run, limits, 0);
@@ -37,7 +37,7 @@ pub(super) fn holds_back(runs: &[Vec<Traced>], limits: &Limits) -> bool {
 
 /// Mean number of steps from the arrival of a request to its first token, over requests that found a running batch with
 /// room and an empty queue; `None` with too few. `front` is the front-end time of a request.
-pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl Fn(f64) -> f64) -> Option<f64> {
+pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &EngineSpec, front: impl Fn(f64) -> f64) -> Option<f64> {
     let mut counts = Vec::new();
     for run in runs {
         let Reading { clusters, .. } = read(run, limits, 0);
@@ -68,7 +68,7 @@ pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl 
 }
 
 /// The runs of an engine with asynchronous scheduling: known steps, alone or together, and scheduling times.
-pub(super) fn find(runs: &[Vec<Traced>], limits: &Limits) -> Option<(Vec<Found>, AsyncScheduling)> {
+pub(super) fn find(runs: &[Vec<Traced>], limits: &EngineSpec) -> Option<(Vec<Found>, AsyncScheduling)> {
     let readings: Vec<Reading> = runs.iter().map(|run| read(run, limits, 1)).collect();
     let plain: Vec<Step> = readings.iter().flat_map(undelayed).collect();
     let usual = costs(&plain)?;
@@ -81,7 +81,7 @@ pub(super) fn find(runs: &[Vec<Traced>], limits: &Limits) -> Option<(Vec<Found>,
 /// too.
 pub(super) fn again(
     runs: &[Vec<Traced>],
-    limits: &Limits,
+    limits: &EngineSpec,
     costs: &Costs,
     free: usize,
     first: &AsyncScheduling,

@@ -70,7 +70,7 @@ impl Load {
         self.range > 0.0
     }
 
-    /// Limits its prompts to `longest` tokens; lengths are drawn up to twice the mean.
+    /// EngineSpec its prompts to `longest` tokens; lengths are drawn up to twice the mean.
     fn within(self, longest: usize) -> Self {
         let prefix = self.prefix.min(longest / 2);
         Load { prefix, input: self.input.min((longest - prefix) / 2).max(1), ..self }
@@ -127,10 +127,10 @@ impl Experiment {
 
     /// Adds the limits that the runs reached, and bounds of those that they did not.
     pub fn learn_limits(&self, known: &mut KnownLimits) {
-        let limits = known.limits;
+        let limits = &known.limits;
         let before = KnownBefore {
             sequences: known.is_known("max_num_seqs").then_some(limits.max_num_seqs),
-            splits: known.is_known("enable_chunked_prefill").then_some(limits.chunked_prefill),
+            splits: known.is_known("enable_chunked_prefill").then_some(limits.enable_chunked_prefill),
         };
         let reached = reached(&self.runs, before);
         reached.sequences.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));

@@ -1,10 +1,12 @@
 //! Front-end costs: before the engine, and from the engine to the client.
 
+use tacho_engine::EngineSpec;
+
 use super::async_scheduling::AsyncScheduling;
 use super::memory_bound::compute_bound;
 use super::regress::{self, Data};
 use super::steps::Burst;
-use super::{Costs, Estimate, Found, IdleTtft, Limits, Step, median, named, spread};
+use super::{Costs, Estimate, Found, IdleTtft, Step, median, named, spread};
 
 /// Least requests to an idle server that separate costs per prompt token and per request.
 const MIN_SAMPLES: usize = 8;
@@ -60,7 +62,7 @@ impl Front {
 
 /// An idle engine with known costs.
 pub(super) struct Idle<'a> {
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a EngineSpec,
     pub(super) free: usize,
     pub(super) ahead: Option<&'a AsyncScheduling>,
 }

@@ -5,68 +5,17 @@ mod budget;
 mod queue;
 pub mod reached;
 
-/// The scheduler's limits: given, stated by the server, or inferred from runs that reached them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Most sequences in a step.
-    pub max_num_seqs: usize,
-    pub max_num_batched_tokens: usize,
-    /// Tokens per KV block.
-    pub block_size: usize,
-    pub num_blocks: usize,
-    pub max_model_len: usize,
-    pub prefix_caching: bool,
-    /// Whether prompts may be split to fill a step.
-    pub chunked_prefill: bool,
-}
+use tacho_engine::{EngineSpec, LIMITS, Limit, NamedLimit};
 
-impl Default for Limits {
-    /// The defaults of an unconfigured engine.
-    fn default() -> Self {
-        Limits {
-            max_num_seqs: 256,
-            max_num_batched_tokens: 8192,
-            block_size: 16,
-            num_blocks: 16_384,
-            max_model_len: 32_768,
-            prefix_caching: true,
-            chunked_prefill: true,
-        }
-    }
-}
+/// The limits that servers state.
+const STATED: &[NamedLimit] = LIMITS.split_at(LIMITS.len() - 1).0;
 
-/// A limit; switches are 0 and 1.
-pub(super) struct Limit {
-    /// Its name in a profile.
-    pub(super) name: &'static str,
-    /// Its spellings in texts.
-    spellings: &'static [&'static str],
-    pub(super) is_switch: bool,
-    pub(super) get: fn(&Limits) -> usize,
-    set: fn(&mut Limits, usize),
-}
-
-#[rustfmt::skip]
-pub(super) const LIMITS: [Limit; 7] = [
-    Limit { name: "max_num_seqs", spellings: &["max_num_seqs"], is_switch: false,
-        get: |limits| limits.max_num_seqs, set: |limits, value| limits.max_num_seqs = value },
-    Limit { name: "max_num_batched_tokens", spellings: &["max_num_batched_tokens"], is_switch: false,
-        get: |limits| limits.max_num_batched_tokens, set: |limits, value| limits.max_num_batched_tokens = value },
-    Limit { name: "block_size", spellings: &["block_size"], is_switch: false,
-        get: |limits| limits.block_size, set: |limits, value| limits.block_size = value },
-    Limit { name: "num_gpu_blocks", spellings: &["num_gpu_blocks"], is_switch: false,
-        get: |limits| limits.num_blocks, set: |limits, value| limits.num_blocks = value },
-    Limit { name: "max_model_len", spellings: &["max_model_len", "max_seq_len"], is_switch: false,
-        get: |limits| limits.max_model_len, set: |limits, value| limits.max_model_len = value },
-    Limit { name: "enable_prefix_caching", spellings: &["enable_prefix_caching"], is_switch: true,
-        get: |limits| limits.prefix_caching.into(), set: |limits, value| limits.prefix_caching = value > 0 },
-    Limit { name: "enable_chunked_prefill", spellings: &["enable_chunked_prefill"], is_switch: true,
-        get: |limits| limits.chunked_prefill.into(), set: |limits, value| limits.chunked_prefill = value > 0 },
-];
+/// Spellings in texts of limits that have several.
+const SPELLINGS: [(&str, &str); 1] = [("max_model_len", "max_seq_len")];
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownLimits {
-    pub limits: Limits,
+    pub limits: EngineSpec,
     /// Sources of the known limits; the first source of each counts.
     pub sources: Vec<(&'static str, String)>,
 }
@@ -79,39 +28,43 @@ impl KnownLimits {
 
     /// Sets a limit that is not known yet; switches are 0 and 1.
     pub fn learn(&mut self, name: &str, value: usize, from: &str) {
-        let is_new = |limit: &&Limit| limit.name == name && (limit.is_switch || value > 0);
-        if let Some(limit) = LIMITS.iter().find(is_new).filter(|_| !self.is_known(name)) {
-            (limit.set)(&mut self.limits, value);
-            self.sources.push((limit.name, from.to_owned()));
+        let Some((name, limit)) = STATED.iter().find(|(known, _)| *known == name) else { return };
+        let limit = limit(&mut self.limits);
+        if (value > 0 || matches!(limit, Limit::Switch(_))) && !self.sources.iter().any(|(known, _)| known == name) {
+            limit.set(value);
+            self.sources.push((name, from.to_owned()));
         }
     }
 
     /// Assumes the default of a limit that was neither stated nor reached, or the observed lower bound if that is higher.
     pub fn assume(&mut self, name: &str, at_least: usize) {
-        let Some(limit) = LIMITS.iter().find(|limit| limit.name == name && at_least > 0) else { return };
+        let Some((_, limit)) = STATED.iter().find(|(known, _)| *known == name && at_least > 0) else { return };
         let from = format!("assumed: not stated, not reached; at least {at_least}");
-        self.learn(name, (limit.get)(&self.limits).max(at_least), &from);
+        let value = limit(&mut self.limits).value().max(at_least);
+        self.learn(name, value, &from);
     }
 
     /// Reads the limits that a text states.
     pub fn read(&mut self, text: &str, from: &str) {
-        for limit in LIMITS {
-            if let Some(value) = limit.spellings.iter().find_map(|spelling| last_value(text, spelling)) {
-                self.learn(limit.name, value, from);
+        for (name, _) in STATED {
+            let others = SPELLINGS.iter().filter(|(known, _)| known == name).map(|(_, other)| other);
+            if let Some(value) = std::iter::once(name).chain(others).find_map(|spelling| last_value(text, spelling)) {
+                self.learn(name, value, from);
             }
         }
     }
 
     /// Each limit with its name, value and source.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, String, String)> {
-        LIMITS.into_iter().map(|limit| {
-            let value = match (limit.is_switch, (limit.get)(&self.limits)) {
-                (true, value) => if value > 0 { "on" } else { "off" }.to_owned(),
-                (false, value) => value.to_string(),
+        let mut limits = self.limits.clone();
+        STATED.iter().map(move |(name, limit)| {
+            let value = match limit(&mut limits) {
+                Limit::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
+                Limit::Count(count) => count.to_string(),
             };
-            let known = self.sources.iter().find(|(known, _)| *known == limit.name);
+            let known = self.sources.iter().find(|(known, _)| known == name);
             let from = known.map_or("assumed: not stated, not reached", |(_, from)| from.as_str()).to_owned();
-            (limit.name, value, from)
+            (*name, value, from)
         })
     }
 }
@@ -148,10 +101,10 @@ mod tests {
         known.learn("max_num_seqs", 32, "given");
         known.read(page, "/metrics");
         known.read(log, "the log");
-        let limits = known.limits;
-        assert_eq!((limits.block_size, limits.num_blocks, limits.prefix_caching), (128, 1365, false));
+        let limits = &known.limits;
+        assert_eq!((limits.block_size, limits.num_blocks, limits.enable_prefix_caching), (128, 1365, false));
         assert_eq!((limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_model_len), (32, 1024, 2048));
-        assert!(limits.chunked_prefill && known.is_known("enable_chunked_prefill"));
+        assert!(limits.enable_chunked_prefill && known.is_known("enable_chunked_prefill"));
         assert_eq!(known.rows().next(), Some(("max_num_seqs", "32".to_owned(), "given".to_owned())));
         let mut nothing = KnownLimits::default();
         nothing.read("block_size = , max_num_seqs: none, num_gpu_blocks=0", "a text");

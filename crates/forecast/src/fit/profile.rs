@@ -1,27 +1,24 @@
 //! A fitted server as a profile file: the simulator's parameters and their uncertainty.
 
-use tacho_core::json::{Dict, Value};
-use tacho_engine::PROFILE_VERSION;
+use tacho_core::dict;
+use tacho_core::json::{Dict, Json, Value};
+use tacho_engine::{EngineSpec, LIMITS, Limit, PROFILE_VERSION};
 
-use super::limits::{LIMITS, Limit, Limits};
 use super::{Estimate, Fitted};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     pub name: String,
     pub fitted: Fitted,
-    pub limits: Limits,
+    pub limits: EngineSpec,
     /// Source of each limit, by its name in the file.
     pub sources: Vec<(&'static str, String)>,
 }
 
 impl Profile {
     pub fn to_json(&self) -> Value {
-        let mut file = Dict::new();
-        file.set("tacho_profile", PROFILE_VERSION);
-        file.set("name", self.name.as_str());
-        let (costs, front) = (&self.fitted.costs, &self.fitted.front);
-        let rows = [
+        let Fitted { costs, front, .. } = &self.fitted;
+        let steps = [
             ("fixed_us", &costs.fixed),
             ("per_prefill_token_us", &costs.prefill),
             ("per_sequence_us", &costs.sequence),
@@ -30,9 +27,6 @@ impl Profile {
             ("back_to_back_prefill_us", &costs.back_to_back_prefill),
             ("single_token_saves_us", &self.fitted.single),
         ];
-        let mut cost = values(&rows);
-        cost.set("padded_up_to", number(self.fitted.padded_up_to));
-        cost.set("memory_bound_tokens", number(self.fitted.memory_bound));
         let ahead = self.fitted.async_scheduling.as_ref();
         let prepared: Vec<(&str, &Estimate)> = ahead.map_or_else(Vec::new, |ahead| {
             vec![
@@ -41,63 +35,62 @@ impl Profile {
                 ("drain_us", &ahead.drain),
             ]
         });
-        prepared.iter().for_each(|(name, estimate)| cost.set(*name, estimate.value * 1e6));
-        if let Some(ahead) = ahead {
-            cost.set("cudagraph_max_tokens", number(ahead.cudagraph_max_tokens));
-            cost.set("schedule_noise", ahead.noise);
-            cost.set("schedule_drift", ahead.drift);
-        }
-        file.set("cost", cost);
+        let mut cost = values(&steps);
+        cost.update(&dict! {
+            "padded_up_to": self.fitted.padded_up_to,
+            "memory_bound_tokens": self.fitted.memory_bound,
+        });
+        cost.update(&values(&prepared));
+        cost.update(&dict! {
+            "cudagraph_max_tokens"?: ahead.map(|ahead| ahead.cudagraph_max_tokens),
+            "schedule_noise"?: ahead.map(|ahead| ahead.noise),
+            "schedule_drift"?: ahead.map(|ahead| ahead.drift),
+        });
         let front = [
             ("per_request_us", &front.request),
             ("per_prompt_token_us", &front.prompt_token),
             ("per_token_us", &front.token),
             ("per_request_shared_us", &front.shared),
         ];
-        file.set("frontend", values(&front));
-        file.set("noise", self.fitted.noise);
-        if let Some(slowdown) = &self.fitted.slowdown {
-            let mut fields = Dict::new();
-            fields.set("factors", Value::List(slowdown.factors.iter().copied().map(Value::Float).collect()));
-            fields.set("seconds", slowdown.seconds);
-            file.set("slowdown", fields);
-        }
-        file.set("engine", self.engine());
-        let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).chain(prepared).collect();
-        file.set("intervals", intervals(&all));
-        file.set("fit", self.quality());
+        let slowdown = self.fitted.slowdown.as_ref();
+        let all: Vec<(&str, &Estimate)> = steps.into_iter().chain(front).chain(prepared).collect();
         let sources = self.sources.iter().map(|(name, from)| ((*name).to_owned(), Value::from(from.as_str())));
-        file.set("limits_from", sources.collect::<Dict>());
-        Value::Dict(file)
+        Value::Dict(dict! {
+            "tacho_profile": PROFILE_VERSION,
+            "name": self.name.as_str(),
+            "cost": cost,
+            "frontend": values(&front),
+            "noise": self.fitted.noise,
+            "slowdown"?: slowdown.map(|slow| dict! { "factors": slow.factors.to_json(), "seconds": slow.seconds }),
+            "engine": self.engine(),
+            "intervals": intervals(&all),
+            "fit": self.quality(),
+            "limits_from": sources.collect::<Dict>(),
+        })
     }
 
     fn engine(&self) -> Dict {
-        let value = |limit: &Limit| match (limit.get)(&self.limits) {
-            value if limit.is_switch => Value::Bool(value > 0),
-            value => number(value),
+        let mut engine = EngineSpec { async_scheduling: self.fitted.async_scheduling.is_some(), ..self.limits.clone() };
+        let value = |limit: Limit<'_>| match limit {
+            Limit::Switch(on) => Value::Bool(*on),
+            Limit::Count(count) => (*count).into(),
         };
-        let mut engine: Dict = LIMITS.iter().map(|limit| (limit.name.to_owned(), value(limit))).collect();
-        engine.set("async_scheduling", self.fitted.async_scheduling.is_some());
-        engine
+        LIMITS.iter().map(|(name, limit)| ((*name).to_owned(), value(limit(&mut engine)))).collect()
     }
 
     fn quality(&self) -> Dict {
-        let mut fit = Dict::new();
-        fit.set("steps", number(self.fitted.steps));
-        fit.set("unclear_steps", number(self.fitted.unclear));
-        fit.set("outlying_steps", number(self.fitted.outliers));
-        fit.set("first_tokens_alone", number(self.fitted.front.from));
-        fit.set("widest_batch", number(self.fitted.widest));
-        fit.set("interference_fraction", self.fitted.interference.0);
-        fit.set("interference_slowdown", self.fitted.interference.1);
-        fit.set("held_out_median_error", self.fitted.held_out.0);
-        fit.set("held_out_p90_error", self.fitted.held_out.1);
-        fit
+        dict! {
+            "steps": self.fitted.steps,
+            "unclear_steps": self.fitted.unclear,
+            "outlying_steps": self.fitted.outliers,
+            "first_tokens_alone": self.fitted.front.from,
+            "widest_batch": self.fitted.widest,
+            "interference_fraction": self.fitted.interference.0,
+            "interference_slowdown": self.fitted.interference.1,
+            "held_out_median_error": self.fitted.held_out.0,
+            "held_out_p90_error": self.fitted.held_out.1,
+        }
     }
-}
-
-fn number(value: usize) -> Value {
-    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 fn values(rows: &[(&str, &Estimate)]) -> Dict {

@@ -1,9 +1,9 @@
 //! Measured and predicted steps compared by kind: errors of a model show in its steps before they show in a mean.
 
-use super::limits::Limits;
 use super::steps::{Step, find};
 use super::trace::Traced;
 use super::{MAX_HELD_OUT_ERROR, median};
+use tacho_engine::EngineSpec;
 
 /// Least steps of a kind, on either side.
 const MIN_SAMPLES: usize = 8;
@@ -53,7 +53,8 @@ impl StepComparison {
 
 pub fn compare_steps(measured: &[Traced], predicted: &[Traced]) -> StepComparison {
     // Chunks of prompts are steps too; here a step is identified by its tokens.
-    let limits = Limits { max_num_batched_tokens: usize::MAX >> 1, chunked_prefill: false, ..Limits::default() };
+    let limits =
+        EngineSpec { max_num_batched_tokens: usize::MAX >> 1, enable_chunked_prefill: false, ..EngineSpec::default() };
     let (real, model) = (find(measured, &limits).steps, find(predicted, &limits).steps);
     let total: f64 = real.iter().map(|step| step.seconds).sum();
     let mut names: Vec<(usize, String)> = real.iter().map(name).collect();

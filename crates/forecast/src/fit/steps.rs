@@ -1,8 +1,8 @@
 //! Engine steps, reconstructed from token arrival times: all sequences of a batch get their tokens together.
 
-use super::limits::Limits;
 use super::memory_bound::ComputeBound;
 use super::trace::Traced;
+use tacho_engine::EngineSpec;
 
 /// Requests sent within this many seconds form a burst.
 const BURST_S: f64 = 0.01;
@@ -125,7 +125,7 @@ impl Cluster {
 }
 
 /// Finds the steps of a run on a server with these limits.
-pub fn find(traced: &[Traced], limits: &Limits) -> Found {
+pub fn find(traced: &[Traced], limits: &EngineSpec) -> Found {
     let Reading { mut found, steps, .. } = read(traced, limits, 0);
     found.steps = steps.into_iter().flatten().collect();
     found
@@ -154,7 +154,7 @@ impl Reading {
 }
 
 /// Reads a run; a step was scheduled when the previous one had ended, or `ahead` steps before that.
-pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading {
+pub(super) fn read(traced: &[Traced], limits: &EngineSpec, ahead: usize) -> Reading {
     let clusters = clusters(traced);
     let mut watch = Watch::new(traced, limits, quickest(traced));
     let mut steps = Vec::with_capacity(clusters.len());
@@ -177,7 +177,7 @@ pub(super) fn quickest(traced: &[Traced]) -> f64 {
 /// State of a run's requests between two steps.
 struct Watch<'a> {
     traced: &'a [Traced],
-    limits: &'a Limits,
+    limits: &'a EngineSpec,
     lead: f64,
     /// Requests in send order, and how many were sent.
     order: Vec<usize>,
@@ -192,7 +192,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(traced: &'a [Traced], limits: &'a Limits, lead: f64) -> Self {
+    fn new(traced: &'a [Traced], limits: &'a EngineSpec, lead: f64) -> Self {
         let mut order: Vec<usize> = (0..traced.len()).filter(|at| !traced[*at].tokens.is_empty()).collect();
         order.sort_by(|one, other| traced[*one].sent.total_cmp(&traced[*other].sent));
         let computed = vec![Some(0.0); traced.len()];
@@ -261,7 +261,7 @@ impl<'a> Watch<'a> {
         let (one, done) = (&self.traced[next], self.computed[next]);
         let rest = done.map_or(f64::INFINITY, |done| one.prompt as f64 - done);
         // A queued prompt that fits would have finished here.
-        if one.sent >= began || rest <= left || !self.limits.chunked_prefill {
+        if one.sent >= began || rest <= left || !self.limits.enable_chunked_prefill {
             return true;
         }
         let sure = began - one.sent > self.lead;
@@ -362,8 +362,8 @@ mod tests {
         Traced { sent, prompt, tokens: tokens.to_vec() }
     }
 
-    fn limits(budget: usize) -> Limits {
-        Limits { max_num_batched_tokens: budget, ..Limits::default() }
+    fn limits(budget: usize) -> EngineSpec {
+        EngineSpec { max_num_batched_tokens: budget, ..EngineSpec::default() }
     }
 
     #[test]

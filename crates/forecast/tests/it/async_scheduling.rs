@@ -5,7 +5,7 @@ use tacho_engine::simulation::Arrival;
 use tacho_engine::{CostModel, Front, Machine};
 use tacho_forecast::fit::{self, Fitted, Profile, Traced};
 
-use crate::planted::{limits, planted, requests, sent};
+use crate::planted::{planted, requests, sent};
 
 /// An engine modeled on a measured accelerator: scheduling a prefill step takes longer than a decode step.
 pub(crate) fn asynchronous(schedule_ms: f64) -> Machine {
@@ -56,7 +56,7 @@ pub(crate) fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
 }
 
 fn learn(machine: &Machine, seed: u64) -> Fitted {
-    fit::fit(&runs(machine, seed), &limits(machine)).unwrap()
+    fit::fit(&runs(machine, seed), &machine.engine).unwrap()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn ttfts_are_predicted_with_slow_and_fast_scheduling() {
         let machine = asynchronous(prepare);
         let fitted = learn(&machine, 4);
         assert!(fitted.async_scheduling.is_some(), "{prepare} ms: {fitted:?}");
-        let file = Profile { name: "ahead".to_owned(), limits: limits(&machine), fitted, sources: Vec::new() };
+        let file = Profile { name: "ahead".to_owned(), limits: machine.engine.clone(), fitted, sources: Vec::new() };
         let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "ahead.json").unwrap();
         let ((true_ttft, true_end), (ttft, end)) = (at_a_rate(&machine, 15.0), at_a_rate(&learned, 15.0));
         println!("{prepare} ms: {ttft} for {true_ttft}, {end} for {true_end}");

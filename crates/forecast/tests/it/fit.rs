@@ -7,7 +7,7 @@ use tacho_forecast::PredictionInterval;
 use tacho_forecast::fit::limits::reached::{KnownBefore, Reached, reached};
 use tacho_forecast::fit::{self, Estimate, Fitted, Profile, Traced};
 
-use crate::planted::{learn, limits, others, planted, requests, sent, traced};
+use crate::planted::{learn, others, planted, requests, sent, traced};
 
 /// Fitted parameters with their true values, in seconds.
 fn terms(fitted: &Fitted, planted: &CostModel) -> [(&'static str, Estimate, f64); 5] {
@@ -171,7 +171,7 @@ fn slow_group_windows_are_separated_from_costs_and_simulated() {
         // The slowdown of a window is not a cost of prompts.
         assert!((prompt / fixed - 1.0).abs() < 0.04, "{fitted:?}");
         assert!(fitted.slowdown.is_some(), "{fitted:?}");
-        let file = Profile { name: "slow".to_owned(), limits: limits(&machine), fitted, sources: Vec::new() };
+        let file = Profile { name: "slow".to_owned(), limits: machine.engine.clone(), fitted, sources: Vec::new() };
         let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "slow.json").unwrap();
         let plays: Vec<f64> = (1..=5).map(|play| mean(&learned, 50 * seed + play)).collect();
         off.push(plays.iter().sum::<f64>() / 5.0 / truth - 1.0);
@@ -186,7 +186,7 @@ fn slow_group_windows_are_separated_from_costs_and_simulated() {
 fn a_profile_predicts_loads_that_were_not_fitted() {
     let machine = planted();
     let fitted = learn(&machine, 7);
-    let limits = limits(&machine);
+    let limits = machine.engine.clone();
     let file = Profile { name: "learned".to_owned(), limits, fitted, sources: Vec::new() };
     let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "learned.json").unwrap();
     // A load that was not fitted: other lengths and arrivals, and a concurrency limit.
@@ -206,5 +206,5 @@ fn a_profile_predicts_loads_that_were_not_fitted() {
 #[test]
 fn too_few_steps_are_an_error() {
     let machine = planted();
-    assert!(fit::fit(&[traced(&machine, 1, 1, 1)], &limits(&machine)).is_err(), "one request has too few steps");
+    assert!(fit::fit(&[traced(&machine, 1, 1, 1)], &machine.engine).is_err(), "one request has too few steps");
 }

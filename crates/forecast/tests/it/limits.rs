@@ -89,7 +89,7 @@ fn the_token_budget_is_found_or_bounded_within_the_minute() {
             truth.max_num_batched_tokens,
             truth.enable_chunked_prefill,
             server.elapsed,
-            known.limits.chunked_prefill
+            known.limits.enable_chunked_prefill
         );
         let is_found = source.starts_with("reached");
         found += usize::from(is_found);

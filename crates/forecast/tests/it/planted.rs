@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tacho_core::Timestamp;
 use tacho_engine::simulation::{Arrival, Completion, Router, SendPolicy, simulate};
 use tacho_engine::{CostModel, Front, Machine, Profile as Speed};
-use tacho_forecast::fit::{self, Fitted, Limits, Traced};
+use tacho_forecast::fit::{self, Fitted, Traced};
 
 pub(crate) fn planted() -> Machine {
     Machine {
@@ -47,23 +47,11 @@ pub(crate) fn others() -> [Machine; 3] {
     [slow, padded, noisy]
 }
 
-pub(crate) fn limits(machine: &Machine) -> Limits {
-    Limits {
-        max_num_seqs: machine.engine.max_num_seqs,
-        max_num_batched_tokens: machine.engine.max_num_batched_tokens,
-        block_size: machine.engine.block_size,
-        num_blocks: machine.engine.num_blocks,
-        max_model_len: machine.engine.max_model_len,
-        prefix_caching: machine.engine.enable_prefix_caching,
-        chunked_prefill: machine.engine.enable_chunked_prefill,
-    }
-}
-
 pub(crate) fn learn(machine: &Machine, seed: u64) -> Fitted {
     let runs: Vec<Vec<Traced>> = [(1, 60, 1), (4, 100, 2), (12, 200, 3), (24, 300, 4)]
         .map(|(limit, count, own)| traced(machine, limit, count, own + 10 * seed))
         .into();
-    fit::fit(&runs, &limits(machine)).unwrap()
+    fit::fit(&runs, &machine.engine).unwrap()
 }
 
 /// Requests of many lengths, all scheduled at once.

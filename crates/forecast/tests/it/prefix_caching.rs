@@ -6,7 +6,7 @@ use tacho_engine::simulation::Arrival;
 use tacho_forecast::fit::{self, Traced};
 
 use crate::async_scheduling::{asynchronous, runs};
-use crate::planted::{limits, planted, sent, traced};
+use crate::planted::{planted, sent, traced};
 
 /// TTFTs in seconds of six sequential prompts of 1,000 tokens, with or without a common prefix.
 fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
@@ -26,7 +26,7 @@ fn prefix_caching_is_detected_by_measurement() {
         ("plain", planted(), (0..4).map(|at| traced(&planted(), 1 + 5 * at, 80, at as u64)).collect::<Vec<_>>()),
         ("async scheduling", asynchronous(33.0), runs(&asynchronous(33.0), 1)),
     ] {
-        let fitted = fit::fit(&loads, &limits(&machine)).unwrap();
+        let fitted = fit::fit(&loads, &machine.engine).unwrap();
         let mut conclusive = 0;
         for (caches, seed) in [true, false].into_iter().flat_map(|on| (0..8).map(move |seed| (on, seed))) {
             let mut machine = machine.clone();

@@ -324,11 +324,12 @@ mod tests {
 
     fn side(label: &str, levels: &[f64], throughput: f64, ttft: f64, tpot: f64) -> Side {
         let row = |level: f64| {
-            let mut cells = Dict::new();
-            cells.set("Test name", "serving_x");
-            cells.set("Model", "m/a,b");
-            cells.set("Input Len", 128.0);
-            cells.set("# of max concurrency.", level);
+            let mut cells = tacho_core::dict! {
+                "Test name": "serving_x",
+                "Model": "m/a,b",
+                "Input Len": 128.0,
+                "# of max concurrency.": level,
+            };
             cells.set(THROUGHPUT, throughput * level);
             cells.set("P99 TTFT (ms)", ttft * level);
             cells.set("P99", tpot * level);

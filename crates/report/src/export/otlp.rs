@@ -98,10 +98,11 @@ pub fn traces(record: &RunRecord, origin: Origin) -> Vec<String> {
 
 fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {
     let index = sample.index as u64 + 1;
-    let mut dict = Dict::new();
-    dict.set("traceId", format!("{run:016x}{index:016x}"));
-    dict.set("spanId", format!("{index:016x}"));
-    dict.set("name", "request");
+    let mut dict = dict! {
+        "traceId": format!("{run:016x}{index:016x}"),
+        "spanId": format!("{index:016x}"),
+        "name": "request",
+    };
     // `SPAN_KIND_CLIENT`.
     dict.set("kind", 3u64);
     dict.set("startTimeUnixNano", origin.at(sample.sent));

@@ -69,15 +69,13 @@ fn benchmark(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Dict 
     }
     let mode = result.get("compilation_config.mode").cloned().unwrap_or_else(|| Value::from(""));
     let eager = result_filename.is_some_and(|name| name.contains("eager"));
-    let mut extra = Dict::new();
-    extra.set("args", args);
-    extra.set("compilation_config.mode", mode.clone());
-    extra.set("optimization_level", result.get("optimization_level").cloned().unwrap_or_else(|| Value::from("")));
-    extra.set("use_compile", !(mode.as_str() == Some("0") || eager));
-    let mut benchmark = Dict::new();
-    benchmark.set("name", "vLLM benchmark");
-    benchmark.set("extra_info", extra);
-    benchmark
+    let extra = dict! {
+        "args": args,
+        "compilation_config.mode": mode.clone(),
+        "optimization_level": result.get("optimization_level").cloned().unwrap_or_else(|| Value::from("")),
+        "use_compile": !(mode.as_str() == Some("0") || eager),
+    };
+    dict! { "name": "vLLM benchmark", "extra_info": extra }
 }
 
 /// This format writes infinities as strings.

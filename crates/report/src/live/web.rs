@@ -73,10 +73,11 @@ fn series(Snapshot { history, output, .. }: &Snapshot) -> Dict {
         let digits = |value: f64| Value::Float((value * 1e3).round() / 1e3);
         history.iter().map(|point| of(point).map_or(Value::Null, digits)).collect()
     };
-    let mut series = Dict::new();
-    series.set("time", column(&|point| Some(point.time)));
-    series.set("requests", column(&|point| Some(point.requests_per_s)));
-    series.set("target", column(&|point| point.target_per_s));
+    let mut series = dict! {
+        "time": column(&|point| Some(point.time)),
+        "requests": column(&|point| Some(point.requests_per_s)),
+        "target": column(&|point| point.target_per_s),
+    };
     if *output == Output::Tokens {
         series.set("tokens", column(&|point| Some(point.tokens_per_s)));
     }

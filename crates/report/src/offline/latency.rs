@@ -34,11 +34,12 @@ pub(super) fn lines(record: &Latency) -> Vec<String> {
 }
 
 pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
-    let mut dict = Dict::new();
-    dict.set("model_id", model);
-    dict.set("avg_latency", mean(&record.latencies));
-    dict.set("latencies", floats(&record.latencies));
-    dict.set("percentiles", percentile_dict(&percentiles(&record.latencies)));
+    let dict = dict! {
+        "model_id": model,
+        "avg_latency": mean(&record.latencies),
+        "latencies": floats(&record.latencies),
+        "percentiles": percentile_dict(&percentiles(&record.latencies)),
+    };
     let mut own = dict! { "num_iters": record.planned };
     if let Some(interval) = Interval::of_mean(&record.latencies) {
         own.set("avg_latency_ci95", floats(&[interval.low, interval.high]));
@@ -51,8 +52,9 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
 
 /// The metrics of PyTorch's format.
 pub(super) fn metrics(record: &Latency) -> Vec<Metric> {
-    let mut extra = Dict::new();
-    extra.set("avg_latency", mean(&record.latencies));
-    extra.set("percentiles", percentile_dict(&percentiles(&record.latencies)));
+    let extra = dict! {
+        "avg_latency": mean(&record.latencies),
+        "percentiles": percentile_dict(&percentiles(&record.latencies)),
+    };
     vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }]
 }

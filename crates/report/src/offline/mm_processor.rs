@@ -63,29 +63,28 @@ fn table(rows: Vec<Vec<String>>) -> Vec<String> {
 }
 
 pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
-    let mut dict = Dict::new();
-    dict.set("completed", record.completed);
-    dict.set("failed", record.failed);
-    dict.set("mean_e2el_ms", record.e2e.mean);
-    dict.set("median_e2el_ms", record.e2e.median);
-    dict.set("std_e2el_ms", record.e2e.std);
     let pair = |(percent, value): &(f64, f64)| floats(&[*percent, *value]);
-    dict.set("percentiles_e2el_ms", record.e2e.percentiles.iter().map(pair).collect::<Vec<_>>());
-    dict.set(
-        "mm_processor_stats",
-        record.stages.iter().map(|(name, stage)| (name.clone(), stage_dict(stage))).collect::<Dict>(),
-    );
+    let mut dict = dict! {
+        "completed": record.completed,
+        "failed": record.failed,
+        "mean_e2el_ms": record.e2e.mean,
+        "median_e2el_ms": record.e2e.median,
+        "std_e2el_ms": record.e2e.std,
+        "percentiles_e2el_ms": record.e2e.percentiles.iter().map(pair).collect::<Vec<_>>(),
+        "mm_processor_stats": record.stages.iter().map(|(name, stage)| (name.clone(), stage_dict(stage))).collect::<Dict>(),
+    };
     let mut encoder = Dict::new();
     if let Some((calls, requests)) = record.encoder {
         encoder.set("total_encoder_calls", calls);
         encoder.set("num_requests_with_encoder_calls", requests);
     }
     dict.set("encoder_summary", encoder);
-    let mut config = Dict::new();
-    config.set("model", model);
-    config.set("num_prompts", record.num_prompts);
-    config.set("input_len", record.input_len);
-    config.set("output_len", record.output_len);
+    let config = dict! {
+        "model": model,
+        "num_prompts": record.num_prompts,
+        "input_len": record.input_len,
+        "output_len": record.output_len,
+    };
     dict.set("config", config);
     dict.set("timestamp", record.timestamp.as_str());
     (dict, dict! { "e2el_is_average": record.e2e_is_average })

@@ -20,10 +20,11 @@ pub(super) fn records(engine: &EngineNote, args: &Dict, output_json: &Path, metr
     let mut model = Dict::new();
     model.set("name", args.get("model").cloned());
     let record = |metric: Metric| {
-        let mut entry = Dict::new();
-        entry.set("name", metric.name);
-        entry.set("benchmark_values", floats(&metric.values));
-        entry.set("extra_info", metric.extra);
+        let entry = dict! {
+            "name": metric.name,
+            "benchmark_values": floats(&metric.values),
+            "extra_info": metric.extra,
+        };
         plain(Value::Dict(dict! { "benchmark": benchmark.clone(), "model": model.clone(), "metric": entry }))
     };
     metrics.into_iter().map(record).collect()
@@ -36,20 +37,18 @@ fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
         || output_json.to_string_lossy().contains("eager")
         || mode.as_str() == Some("0")
         || mode.as_i64() == Some(0);
-    let mut extra = Dict::new();
-    extra.set("args", args.clone());
-    extra.set("compilation_config.mode", mode);
-    extra.set("optimization_level", level);
-    extra.set("use_compile", !eager);
+    let mut extra = dict! {
+        "args": args.clone(),
+        "compilation_config.mode": mode,
+        "optimization_level": level,
+        "use_compile": !eager,
+    };
     if let Some(profile) = &engine.simulated {
         // Dashboards must be able to distinguish simulated records from measured ones.
         extra.set("simulated", true);
         extra.set("sim_profile", profile.as_str());
     }
-    let mut benchmark = Dict::new();
-    benchmark.set("name", "vLLM benchmark");
-    benchmark.set("extra_info", extra);
-    benchmark
+    dict! { "name": "vLLM benchmark", "extra_info": extra }
 }
 
 /// This format writes infinities as strings.

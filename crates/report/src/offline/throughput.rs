@@ -1,5 +1,6 @@
 //! `tacho throughput`.
 
+use tacho_core::dict;
 use tacho_core::json::Dict;
 use tacho_metrics::offline::Throughput;
 
@@ -35,25 +36,26 @@ pub(super) fn lines(record: &Throughput) -> Vec<String> {
 }
 
 fn vllm_keys(record: &Throughput, model: &str) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("model_id", model);
-    dict.set("elapsed_time", record.elapsed());
-    dict.set("num_requests", record.num_requests);
-    dict.set("total_num_tokens", record.total_tokens());
-    dict.set("requests_per_second", record.requests_per_second());
-    dict.set("tokens_per_second", record.tokens_per_second());
-    dict
+    dict! {
+        "model_id": model,
+        "elapsed_time": record.elapsed(),
+        "num_requests": record.num_requests,
+        "total_num_tokens": record.total_tokens(),
+        "requests_per_second": record.requests_per_second(),
+        "tokens_per_second": record.tokens_per_second(),
+    }
 }
 
 pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     let dict = vllm_keys(record, model);
-    let mut own = Dict::new();
-    own.set("num_prompt_tokens", record.prompt_tokens);
-    own.set("num_output_tokens", record.output_tokens);
-    own.set("output_tokens_per_second", record.output_tokens_per_second());
-    own.set("failed", record.failed);
-    own.set("profile_seconds", record.profile_seconds);
-    own.set("elapsed_times", floats(&record.times));
+    let mut own = dict! {
+        "num_prompt_tokens": record.prompt_tokens,
+        "num_output_tokens": record.output_tokens,
+        "output_tokens_per_second": record.output_tokens_per_second(),
+        "failed": record.failed,
+        "profile_seconds": record.profile_seconds,
+        "elapsed_times": floats(&record.times),
+    };
     for (key, amount) in [("requests_per_second", record.num_requests), ("tokens_per_second", record.total_tokens())] {
         if let Some(interval) = record.rate_interval(amount) {
             own.set(format!("{key}_ci95"), floats(&[interval.low, interval.high]));

@@ -125,35 +125,36 @@ pub fn judgement(summary: &StructuredSummary) -> Vec<String> {
 
 /// The result file: vLLM's keys, then goodput, validity and failures under `tacho`.
 pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[Answer], duration: f64) -> Dict {
-    let mut file = Dict::new();
-    file.set("outputs", answers.iter().map(output).collect::<Vec<Value>>());
-    file.set("backend", setup.backend.as_str());
-    file.set("model_id", setup.model_id.as_str());
-    file.set("tokenizer_id", setup.tokenizer_id.as_str());
-    file.set("num_prompts", setup.num_prompts);
     let rate = setup.request_rate;
-    file.set("request_rate", if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") });
-    file.set("burstiness", setup.burstiness);
-    file.set("max_concurrency", setup.max_concurrency);
-    file.set("correct_rate(%)", summary.loose_rate);
-    file.set("duration", duration);
     let (all, generation) = (&summary.summary, summary.summary.generation());
-    file.set("completed", all.completed);
-    file.set("total_input_tokens", all.total_input);
-    file.set("total_output_tokens", generation.map(|of| of.total_output));
-    file.set("request_throughput", all.request_throughput);
-    file.set("output_throughput", generation.map(|of| of.output_throughput));
-    file.set("total_token_throughput", all.total_token_throughput);
-    file.set("ttft_description", description(&summary.ttft));
-    file.set("tpot_description", description(&summary.tpot));
     let list = |value: &dyn Fn(&Sample) -> Value| -> Vec<Value> {
         answers.iter().map(|answer| value(&answer.sample)).collect()
     };
-    file.set("input_lens", list(&|sample| Value::from(sample.prompt_len)));
-    file.set("output_lens", list(&|sample| Value::from(sample.output_len)));
-    file.set("ttfts", list(&|sample| Value::Float(sample.ttft)));
-    file.set("itls", list(&|sample| Value::List(sample.itl.to_vec().into_iter().map(Value::Float).collect())));
-    file.set("errors", list(&|sample| Value::from(sample.error.as_str())));
+    let mut file = dict! {
+        "outputs": answers.iter().map(output).collect::<Vec<Value>>(),
+        "backend": setup.backend.as_str(),
+        "model_id": setup.model_id.as_str(),
+        "tokenizer_id": setup.tokenizer_id.as_str(),
+        "num_prompts": setup.num_prompts,
+        "request_rate": if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") },
+        "burstiness": setup.burstiness,
+        "max_concurrency": setup.max_concurrency,
+        "correct_rate(%)": summary.loose_rate,
+        "duration": duration,
+        "completed": all.completed,
+        "total_input_tokens": all.total_input,
+        "total_output_tokens": generation.map(|of| of.total_output),
+        "request_throughput": all.request_throughput,
+        "output_throughput": generation.map(|of| of.output_throughput),
+        "total_token_throughput": all.total_token_throughput,
+        "ttft_description": description(&summary.ttft),
+        "tpot_description": description(&summary.tpot),
+        "input_lens": list(&|sample| Value::from(sample.prompt_len)),
+        "output_lens": list(&|sample| Value::from(sample.output_len)),
+        "ttfts": list(&|sample| Value::Float(sample.ttft)),
+        "itls": list(&|sample| Value::List(sample.itl.to_vec().into_iter().map(Value::Float).collect())),
+        "errors": list(&|sample| Value::from(sample.error.as_str())),
+    };
     for (kind, statistics) in &summary.latencies {
         latency(&mut file, *kind, statistics);
     }
@@ -163,13 +164,13 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
 /// The part that vLLM does not save.
 pub fn own(summary: &StructuredSummary) -> Dict {
     let correct = |correct: &Correct| {
-        let mut dict = Dict::new();
-        dict.set("answers", correct.answers);
-        dict.set("judged", correct.judged);
-        dict.set("parse_valid", correct.parse);
-        dict.set("constraint_valid", correct.obey);
-        dict.set("constraint_valid_rate", correct.rate());
-        Value::Dict(dict)
+        Value::Dict(dict! {
+            "answers": correct.answers,
+            "judged": correct.judged,
+            "parse_valid": correct.parse,
+            "constraint_valid": correct.obey,
+            "constraint_valid_rate": correct.rate(),
+        })
     };
     let mut dict = dict! { "request_goodput": goodput(summary), "failed": summary.summary.failed };
     let mean = |times: &Statistics| (times.count > 0).then_some(times.mean_ms);
@@ -181,11 +182,11 @@ pub fn own(summary: &StructuredSummary) -> Dict {
 }
 
 fn output(answer: &Answer) -> Value {
-    let mut dict = Dict::new();
-    dict.set("generated", String::from_utf8_lossy(&answer.sample.text).as_ref());
-    dict.set("expected", answer.expected.clone());
-    dict.set("correctness", answer.verdict.loose.map_or(Value::Null, Value::Bool));
-    Value::Dict(dict)
+    Value::Dict(dict! {
+        "generated": String::from_utf8_lossy(&answer.sample.text).as_ref(),
+        "expected": answer.expected.clone(),
+        "correctness": answer.verdict.loose.map_or(Value::Null, Value::Bool),
+    })
 }
 
 fn description(of: &Description) -> Value {

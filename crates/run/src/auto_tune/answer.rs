@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Criterion, Estimate};
 use tacho_metrics::interval::half_width;
@@ -91,10 +92,11 @@ impl Answers {
     /// Adds a candidate whose server or benchmark failed.
     pub(super) fn failed(&mut self, candidate: &Candidate, failure: &Failure) {
         self.lines.push(format!("{} failed: {failure}", candidate.title()).replace('\n', " "));
-        let mut entry = Dict::new();
-        entry.set("settings", candidate.overrides().values().clone());
-        entry.set("verdict", "failed");
-        entry.set("error", failure.to_string());
+        let entry = dict! {
+            "settings": candidate.overrides().values().clone(),
+            "verdict": "failed",
+            "error": failure.to_string(),
+        };
         self.entries.push(Value::Dict(entry));
     }
 
@@ -124,17 +126,19 @@ impl Answers {
     }
 
     pub(super) fn json(&self, plan: &TunePlan, share: Option<&str>, done: bool) -> Value {
-        let mut all = Dict::new();
-        all.set("version", 1_i64);
-        all.set("system", plan.system.as_str());
-        all.set("made_with", plan.description());
-        all.set("gpu_memory_utilization", share.map_or(Value::Null, Value::from));
-        all.set("candidates", Value::List(self.entries.clone()));
-        all.set("complete", done);
+        let mut all = dict! {
+            "version": 1_i64,
+            "system": plan.system.as_str(),
+            "made_with": plan.description(),
+            "gpu_memory_utilization": share.map_or(Value::Null, Value::from),
+            "candidates": Value::List(self.entries.clone()),
+            "complete": done,
+        };
         let best = self.best().filter(|_| done).map(|best| {
-            let mut entry = Dict::new();
-            entry.set("settings", best.candidate.overrides().values().clone());
-            entry.set("request_rate", rate(best.level));
+            let mut entry = dict! {
+                "settings": best.candidate.overrides().values().clone(),
+                "request_rate": rate(best.level),
+            };
             set_throughput(&mut entry, best.throughput);
             let equals = self.accepted.iter().filter(|other| *other != best && best.overlaps(other));
             let names = equals.map(|other| Value::Dict(other.candidate.overrides().values().clone()));
@@ -174,10 +178,11 @@ fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {
 }
 
 fn entry(candidate: &Candidate, found: &Found, chosen: Option<(&Level, (f64, f64))>) -> Dict {
-    let mut entry = Dict::new();
-    entry.set("settings", candidate.overrides().values().clone());
-    entry.set("verdict", if chosen.is_some() { "accepted" } else { "does not meet the limit" });
-    entry.set("request_rate", chosen.map_or(Value::Null, |(level, _)| rate(level.level)));
+    let mut entry = dict! {
+        "settings": candidate.overrides().values().clone(),
+        "verdict": if chosen.is_some() { "accepted" } else { "does not meet the limit" },
+        "request_rate": chosen.map_or(Value::Null, |(level, _)| rate(level.level)),
+    };
     if let Some((level, throughput)) = chosen {
         set_throughput(&mut entry, throughput);
         for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {

@@ -114,12 +114,12 @@ impl TunePlan {
     /// The settings that must be equal when auto-tuning is resumed.
     pub(super) fn description(&self) -> Dict {
         let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
-        let mut made_with = Dict::new();
-        made_with.set("serve_cmd", words(&self.serve_cmd));
-        made_with.set("bench_cmd", words(&self.bench_cmd));
-        made_with.set("num_prompts", self.num_prompts);
-        made_with.set("criteria", words(&self.criteria.iter().map(Criterion::to_string).collect::<Vec<_>>()));
-        made_with
+        dict! {
+            "serve_cmd": words(&self.serve_cmd),
+            "bench_cmd": words(&self.bench_cmd),
+            "num_prompts": self.num_prompts,
+            "criteria": words(&self.criteria.iter().map(Criterion::to_string).collect::<Vec<_>>()),
+        }
     }
 }
 

@@ -166,9 +166,10 @@ impl Tuner<'_> {
         let wrong = |error: Error| Failure::new("ValueError", error.to_string());
         let mut server = self.plan.server_command(&best.candidate, share).map_err(wrong)?;
         if self.plan.profiling == Profiling::Torch {
-            let mut config = Dict::new();
-            config.set("profiler", "torch");
-            config.set("torch_profiler_dir", self.plan.profile_directory().display().to_string());
+            let config = tacho_core::dict! {
+                "profiler": "torch",
+                "torch_profiler_dir": self.plan.profile_directory().display().to_string(),
+            };
             let set = ParamSet::default().with("profiler_config", config);
             server = apply("--serve-cmd", &server, &set).map_err(wrong)?;
         }

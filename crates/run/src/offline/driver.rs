@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Json, Value};
 use tacho_loadgen::StopSignal;
 use tempfile::TempDir;
 
@@ -127,7 +127,7 @@ impl PythonEngine {
         Ok(())
     }
 
-    fn call(&mut self, name: &'static str, params: Dict) -> Result<Value, EngineError> {
+    fn call(&mut self, name: &'static str, params: impl Into<Value>) -> Result<Value, EngineError> {
         if self.process.is_none() {
             self.start()?;
         }
@@ -190,19 +190,20 @@ fn root_cause(message: String, log: &str) -> EngineError {
 impl OfflineEngine for PythonEngine {
     fn parse(&mut self) -> Result<Dict, EngineError> {
         let spec = &self.spec;
-        let mut params = Dict::new();
-        params.set("engine", spec.engine);
-        params.set("words", spec.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
-        params.set("defaults", spec.defaults.clone());
-        params.set("settings", spec.settings.clone());
-        params.set("accepts_async_flags", spec.accepts_async_flags);
-        params.set("mm_stats", spec.mm_stats);
+        let params = tacho_core::dict! {
+            "engine": spec.engine,
+            "words": spec.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>(),
+            "defaults": spec.defaults.clone(),
+            "settings": spec.settings.clone(),
+            "accepts_async_flags": spec.accepts_async_flags,
+            "mm_stats": spec.mm_stats,
+        };
         let result = self.call("parse", params)?;
         Ok(result.get("args").and_then(Value::as_dict).cloned().unwrap_or_default())
     }
 
     fn load(&mut self) -> Result<Loaded, EngineError> {
-        protocol::loaded(&self.call("load", Dict::new())?)
+        Ok(Loaded::from_json(&self.call("load", Dict::new())?)?)
     }
 
     fn queue(&mut self, slot: Slot, batch: &Batch) -> Result<(), EngineError> {
@@ -210,13 +211,11 @@ impl OfflineEngine for PythonEngine {
     }
 
     fn generate(&mut self, step: &Step) -> Result<Generated, EngineError> {
-        protocol::generated(&self.call("generate", protocol::step(step))?)
+        Ok(Generated::from_json(&self.call("generate", step.to_json())?)?)
     }
 
     fn stage_times(&mut self, settle: bool) -> Result<StageTimes, EngineError> {
-        let mut params = Dict::new();
-        params.set("freeze", settle);
-        protocol::stage_times(&self.call("mm_stats", params)?)
+        Ok(protocol::stage_times(&self.call("mm_stats", tacho_core::dict! { "freeze": settle })?)?)
     }
 
     fn close(&mut self) -> Result<(), EngineError> {

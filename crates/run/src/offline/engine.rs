@@ -28,40 +28,44 @@ pub trait OfflineEngine {
 /// Stage times in seconds by request id.
 pub type StageTimes = Vec<(String, Dict)>;
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Loaded {
-    /// Maximum sequence length, if the engine has a limit.
-    pub max_model_len: Option<u64>,
-    pub vocab_size: Option<u64>,
-    /// Seconds to import the engine's library.
-    pub import_seconds: f64,
-    pub load_seconds: f64,
-    /// Seconds of it spent on compiling the language model.
-    pub compilation_seconds: f64,
-    /// Seconds of it spent on compiling the encoder.
-    pub encoder_compilation_seconds: f64,
-    pub profiler: Option<String>,
-    pub profile_dir: Option<String>,
-    /// Versions of the engine and its libraries.
-    pub versions: Dict,
+tacho_core::record! {
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Loaded {
+        /// Maximum sequence length, if the engine has a limit.
+        pub max_model_len: Option<u64>,
+        pub vocab_size: Option<u64>,
+        /// Seconds to import the engine's library.
+        pub import_seconds: f64,
+        pub load_seconds: f64,
+        /// Seconds of it spent on compiling the language model.
+        pub compilation_seconds: f64,
+        /// Seconds of it spent on compiling the encoder.
+        pub encoder_compilation_seconds: f64,
+        pub profiler: Option<String>,
+        pub profile_dir: Option<String>,
+        /// Versions of the engine and its libraries.
+        pub versions: Dict = Dict::new(),
+    }
 }
 
 tacho_core::named! {
     /// A batch of the engine.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Slot { Warmup = "warmup", Measured = "measured" }
+    pub enum Slot, "a batch" { Warmup = "warmup", Measured = "measured" }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sampling {
-    /// Sequences per prompt, or the beam width.
-    pub n: u64,
-    pub temperature: f64,
-    /// Whether generation continues past the end of text.
-    pub ignore_eos: bool,
-    pub detokenize: bool,
-    /// Beam search instead of sampling.
-    pub beam: bool,
+tacho_core::record! {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Sampling {
+        /// Sequences per prompt, or the beam width.
+        pub n: u64,
+        pub temperature: f64,
+        /// Whether generation continues past the end of text.
+        pub ignore_eos: bool,
+        pub detokenize: bool,
+        /// Beam search instead of sampling.
+        pub beam: bool,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -73,18 +77,20 @@ pub struct Batch {
     pub sampling: Sampling,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    pub slot: Slot,
-    pub profile: bool,
-    /// Whether all requests are queued before scheduling begins.
-    pub prequeue: bool,
-    /// Whether the engine draws its own progress bar.
-    pub progress: bool,
-    /// Whether one set of sampling parameters is used for the whole batch.
-    pub single_sampling: bool,
-    /// Whether the engine's caches are reset first, before the clock starts.
-    pub fresh: bool,
+tacho_core::record! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Step {
+        pub slot: Slot,
+        pub profile: bool,
+        /// Whether all requests are queued before scheduling begins.
+        pub prequeue: bool,
+        /// Whether the engine draws its own progress bar.
+        pub progress: bool,
+        /// Whether one set of sampling parameters is used for the whole batch.
+        pub single_sampling: bool,
+        /// Whether the engine's caches are reset first, before the clock starts.
+        pub fresh: bool,
+    }
 }
 
 impl Step {
@@ -93,17 +99,19 @@ impl Step {
     }
 }
 
-/// The result of a run of a batch.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Generated {
-    /// Seconds around the engine call.
-    pub seconds: f64,
-    /// Seconds of it in which the profiler was started and stopped.
-    pub profile_seconds: f64,
-    pub finished: u64,
-    /// Prompt tokens, once per request.
-    pub prompt_tokens: u64,
-    pub output_tokens: u64,
-    /// End-to-end latencies, ms, of the requests that have one.
-    pub e2e_ms: Vec<f64>,
+tacho_core::record! {
+    /// The result of a run of a batch.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Generated {
+        /// Seconds around the engine call.
+        pub seconds: f64,
+        /// Seconds of it in which the profiler was started and stopped.
+        pub profile_seconds: f64,
+        pub finished: u64,
+        /// Prompt tokens, once per request.
+        pub prompt_tokens: u64,
+        pub output_tokens: u64,
+        /// End-to-end latencies, ms, of the requests that have one.
+        pub e2e_ms: Vec<f64> = Vec::new(),
+    }
 }

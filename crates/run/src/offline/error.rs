@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tacho_core::json::FieldError;
+
 /// An engine's failure.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,12 @@ pub enum EngineError {
     Version { found: String, expected: i64 },
     #[error("the worker broke the protocol: {problem}")]
     Protocol { problem: String },
+}
+
+impl From<FieldError> for EngineError {
+    fn from(wrong: FieldError) -> Self {
+        EngineError::Protocol { problem: wrong.to_string() }
+    }
 }
 
 /// The end of a log, for error messages.

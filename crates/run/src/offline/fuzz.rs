@@ -1,9 +1,10 @@
 //! Invalid frames of an engine's process: an error or a value, never a panic, an abort or unbounded memory.
 
-use tacho_core::json::{Dict, Value, parse};
+use tacho_core::json::{Dict, Json, Value, parse};
 use tacho_testkit::{Counted, fuzz};
 
-use super::protocol::{call, generated, loaded, read_frame, skip_to_magic, stage_times, write_frame};
+use super::engine::{Generated, Loaded};
+use super::protocol::{call, read_frame, skip_to_magic, stage_times, write_frame};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
@@ -25,5 +26,5 @@ fn fuzz_frames() {
 }
 
 fn inspect(value: &Value) {
-    let _ = (loaded(value).is_ok(), generated(value).is_ok(), stage_times(value).is_ok());
+    let _ = (Loaded::from_json(value).is_ok(), Generated::from_json(value).is_ok(), stage_times(value).is_ok());
 }

@@ -44,12 +44,12 @@ impl OfflinePlan {
             PlanKind::Throughput(plan) => ("throughput", plan.runs),
             PlanKind::MmProcessor(_) => ("mm-processor", 1),
         };
-        let mut about = Dict::new();
-        about.set("kind", kind);
-        about.set("model_id", self.source.model_id.as_str());
-        about.set("backend", self.engine.backend.as_str());
-        about.set("simulated", self.engine.simulated.as_deref());
-        about.set("planned", planned);
-        about
+        tacho_core::dict! {
+            "kind": kind,
+            "model_id": self.source.model_id.as_str(),
+            "backend": self.engine.backend.as_str(),
+            "simulated": self.engine.simulated.as_deref(),
+            "planned": planned,
+        }
     }
 }

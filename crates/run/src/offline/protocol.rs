@@ -2,12 +2,13 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_core::dict;
+use tacho_core::json::{ByKey, Codec, Dict, FieldError, Flat, Value, dumps, parse};
 use tacho_core::{Content, Request};
 use tacho_workload::scenarios::priority_of;
 
-use super::engine::{Batch, Generated, Loaded};
-use super::{EngineError, Slot, StageTimes, Step};
+use super::engine::Batch;
+use super::{Slot, StageTimes};
 
 /// Version of the protocol.
 pub(super) const PROTOCOL: i64 = 1;
@@ -52,114 +53,38 @@ pub(super) fn skip_to_magic(source: &mut impl BufRead) -> io::Result<bool> {
     Ok(false)
 }
 
-pub(super) fn call(id: i64, name: &str, params: Dict) -> Value {
-    let mut dict = Dict::new();
-    dict.set("id", id);
-    dict.set("call", name);
-    dict.set("params", params);
-    Value::Dict(dict)
+pub(super) fn call(id: i64, name: &str, params: impl Into<Value>) -> Value {
+    Value::Dict(dict! { "id": id, "call": name, "params": params })
 }
 
 fn request(request: &Request, adapter: Option<u64>) -> Value {
-    let mut dict = Dict::new();
     let prompt = match (&request.chat_messages, &request.content) {
         (Some(messages), _) => messages.clone(),
-        (None, ids @ Content::Ids(_)) => {
-            let mut tokens = Dict::new();
-            tokens.set("prompt_token_ids", ids.to_json());
-            Value::Dict(tokens)
-        }
+        (None, ids @ Content::Ids(_)) => Value::Dict(dict! { "prompt_token_ids": ids.to_json() }),
         (None, content) => content.to_json(),
     };
-    dict.set("prompt", prompt);
-    dict.set("prompt_len", request.prompt_len);
-    dict.set("output_len", request.output_len);
-    if let Some(media) = &request.media {
-        dict.set("media", media.clone());
-    }
-    if let Some(adapter) = adapter {
-        dict.set("lora", adapter);
-    }
-    if let Some(priority) = priority_of(request) {
-        dict.set("priority", priority);
-    }
-    Value::Dict(dict)
+    Value::Dict(dict! {
+        "prompt": prompt,
+        "prompt_len": request.prompt_len,
+        "output_len": request.output_len,
+        "media"?: request.media.clone(),
+        "lora"?: adapter,
+        "priority"?: priority_of(request),
+    })
 }
 
 /// The parameters of `queue`.
 pub(super) fn batch(slot: Slot, batch: &Batch) -> Dict {
     let requests = batch.requests.iter().enumerate();
     let requests = requests.map(|(at, item)| request(item, batch.adapters.get(at).copied())).collect::<Vec<_>>();
-    let mut dict = Dict::new();
-    dict.set("slot", slot.name());
-    dict.set("requests", requests);
-    dict.set("lora_path", batch.lora_path.clone());
-    dict.set("n", batch.sampling.n);
-    dict.set("temperature", batch.sampling.temperature);
-    dict.set("ignore_eos", batch.sampling.ignore_eos);
-    dict.set("detokenize", batch.sampling.detokenize);
-    dict.set("beam", batch.sampling.beam);
+    let mut dict = dict! { "slot": slot.name(), "requests": requests, "lora_path": batch.lora_path.clone() };
+    Flat::set(&mut dict, "", &batch.sampling);
     dict
-}
-
-/// The parameters of `generate`.
-pub(super) fn step(step: &Step) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("slot", step.slot.name());
-    dict.set("profile", step.profile);
-    dict.set("prequeue", step.prequeue);
-    dict.set("progress", step.progress);
-    dict.set("single_sampling", step.single_sampling);
-    dict.set("fresh", step.fresh);
-    dict
-}
-
-fn number(result: &Value, key: &'static str) -> Result<f64, EngineError> {
-    let value = result.get(key).and_then(Value::as_f64);
-    value.ok_or_else(|| EngineError::Protocol { problem: format!("{key:?} is missing or no number") })
-}
-
-fn count(result: &Value, key: &'static str) -> Result<u64, EngineError> {
-    let value = result.get(key).and_then(Value::as_i64).and_then(|value| u64::try_from(value).ok());
-    value.ok_or_else(|| EngineError::Protocol { problem: format!("{key:?} is missing or no count") })
-}
-
-/// The response of `load`.
-pub(super) fn loaded(result: &Value) -> Result<Loaded, EngineError> {
-    let text = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
-    let limit = |key: &str| result.get(key).and_then(Value::as_i64).and_then(|value| u64::try_from(value).ok());
-    Ok(Loaded {
-        max_model_len: limit("max_model_len"),
-        vocab_size: limit("vocab_size"),
-        import_seconds: number(result, "import_seconds")?,
-        load_seconds: number(result, "load_seconds")?,
-        compilation_seconds: number(result, "compilation_seconds")?,
-        encoder_compilation_seconds: number(result, "encoder_compilation_seconds")?,
-        profiler: text("profiler"),
-        profile_dir: text("profile_dir"),
-        versions: result.get("versions").and_then(Value::as_dict).cloned().unwrap_or_default(),
-    })
-}
-
-/// The response of `generate`.
-pub(super) fn generated(result: &Value) -> Result<Generated, EngineError> {
-    let latencies = result.get("e2e_ms").and_then(Value::as_list).unwrap_or_default();
-    Ok(Generated {
-        seconds: number(result, "seconds")?,
-        profile_seconds: number(result, "profile_seconds")?,
-        finished: count(result, "finished")?,
-        prompt_tokens: count(result, "prompt_tokens")?,
-        output_tokens: count(result, "output_tokens")?,
-        e2e_ms: latencies.iter().filter_map(Value::as_f64).collect(),
-    })
 }
 
 /// The response of `mm_stats`.
-pub(super) fn stage_times(result: &Value) -> Result<StageTimes, EngineError> {
-    let requests = result.get("requests").and_then(Value::as_dict);
-    let requests = requests.ok_or_else(|| EngineError::Protocol { problem: "\"requests\" is missing".into() })?;
-    let one = |(id, stages): (&str, &Value)| stages.as_dict().map(|stages| (id.to_owned(), stages.clone()));
-    Ok(requests.iter().filter_map(one).collect())
+pub(super) fn stage_times(result: &Value) -> Result<StageTimes, FieldError> {
+    ByKey::get(result.as_dict().unwrap_or(&Dict::new()), "requests")
 }
 
 #[cfg(test)]

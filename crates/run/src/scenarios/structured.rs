@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use tacho_core::Request;
-use tacho_core::json::{Dict, Value, dumps, write_value};
+use tacho_core::json::{Value, dumps, write_value};
 use tacho_metrics::structured::Answer;
 use tacho_metrics::{Gaps, Sample};
 use tacho_record::RunRecord;
@@ -48,12 +48,13 @@ pub fn answers(
 pub fn save(path: &Path, requests: &[Request]) -> Result<(), Error> {
     let mut out = Vec::new();
     for (index, request) in requests.iter().enumerate() {
-        let mut line = Dict::new();
-        line.set("index", index);
-        line.set("prompt", request.content.to_json());
-        line.set("prompt_len", request.prompt_len);
-        line.set("output_len", request.output_len);
-        line.set("extra_body", request.overrides.clone());
+        let line = tacho_core::dict! {
+            "index": index,
+            "prompt": request.content.to_json(),
+            "prompt_len": request.prompt_len,
+            "output_len": request.output_len,
+            "extra_body": request.overrides.clone(),
+        };
         write_value(&mut out, &Value::Dict(line));
         out.push(b'\n');
     }

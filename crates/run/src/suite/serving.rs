@@ -178,11 +178,12 @@ impl Suite<'_> {
             self.case(test, &Case { rate, concurrency, adaptive: true }, server, slot)
         })?;
         let found = Bounds::of(&known);
-        let mut summary = Dict::new();
-        summary.set("test_name", test.name.as_str());
-        summary.set("qps", rate);
-        summary.set("sla_ttft_ms", spec.ttft_ms);
-        summary.set("sla_tpot_ms", spec.tpot_ms);
+        let mut summary = tacho_core::dict! {
+            "test_name": test.name.as_str(),
+            "qps": rate,
+            "sla_ttft_ms": spec.ttft_ms,
+            "sla_tpot_ms": spec.tpot_ms,
+        };
         for (which, Bounds { last_pass, first_fail }) in [("static", listed), ("final", found)] {
             summary.set(format!("{which}_last_pass"), Value::from(last_pass));
             summary.set(format!("{which}_first_fail"), Value::from(first_fail));

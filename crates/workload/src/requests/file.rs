@@ -26,25 +26,22 @@ pub fn write_jsonl(out: &mut impl Write, first: usize, requests: &[Request], due
 }
 
 fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("index", index);
-    dict.set("prompt", request.content.to_json());
-    dict.set("prompt_len", request.prompt_len);
-    dict.set("expected_output_len", request.output_len);
-    dict.set("request_id", request.id.clone());
-    dict.set("multi_modal_data", request.media.clone());
-    dict.set("media", Value::Null);
-    dict.set("lora", request.lora.clone());
-    dict.set("timestamp", request.timestamp);
-    dict.set("chat_messages", request.chat_messages.clone());
-    dict.set("request_overrides", request.overrides.as_ref().map(without_secrets));
-    dict.set("planned_send_time", due_s);
-    if let Some(session) = &request.session {
-        dict.set("session_id", session.as_str());
-    }
-    if let Some(seconds) = request.cancel_after {
-        dict.set("cancel_after_s", seconds);
-    }
+    let mut dict = tacho_core::dict! {
+        "index": index,
+        "prompt": request.content.to_json(),
+        "prompt_len": request.prompt_len,
+        "expected_output_len": request.output_len,
+        "request_id": request.id.clone(),
+        "multi_modal_data": request.media.clone(),
+        "media": Value::Null,
+        "lora": request.lora.clone(),
+        "timestamp": request.timestamp,
+        "chat_messages": request.chat_messages.clone(),
+        "request_overrides": request.overrides.as_ref().map(without_secrets),
+        "planned_send_time": due_s,
+        "session_id"?: request.session.as_deref(),
+        "cancel_after_s"?: request.cancel_after,
+    };
     if !request.labels.is_empty() {
         let labels = request.labels.iter().map(|(key, value)| (key.to_owned(), Value::from(value)));
         dict.set("labels", Value::Dict(labels.collect()));

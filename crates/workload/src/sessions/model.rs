@@ -3,11 +3,12 @@
 
 use std::io;
 
-use tacho_core::json::{Dict, Value, dumps_indented};
+use tacho_core::dict;
+use tacho_core::json::{Codec, Dict, Flat, OrDefault, Value, dumps_indented};
 
 use super::error::TraceError;
 use super::kind::Format;
-use super::notes::{RareNotes, number, set};
+use super::notes::{RareNotes, number};
 use crate::sampling::chat::object;
 
 /// The content of a session file.
@@ -99,14 +100,16 @@ pub enum History {
     Edges(Vec<(usize, Take)>),
 }
 
-/// The part of a parent to include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
-    /// Everything it was sent, and its completion.
-    Full,
-    /// Its own messages and its completion.
-    Last,
-    New,
+tacho_core::named! {
+    /// The part of a parent to include.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Take {
+        /// Everything it was sent, and its completion.
+        Full = "full",
+        /// Its own messages and its completion.
+        Last = "last",
+        New = "new",
+    }
 }
 
 /// The content of a step.
@@ -120,14 +123,17 @@ pub enum Prompt {
     Given(Dict),
 }
 
-/// A prompt as named blocks of tokens; equal names mean equal tokens.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Blocks {
-    pub named: Vec<(u64, u64)>,
-    /// Unshared tokens after them.
-    pub tail: u64,
-    /// Tokens of the leading blocks that an unlimited cache has.
-    pub cached_ideal: u64,
+tacho_core::record! {
+    /// A prompt as named blocks of tokens; equal names mean equal tokens.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Blocks {
+        /// Names and tokens.
+        pub named as "blocks": Vec<(u64, u64)>,
+        /// Unshared tokens after them.
+        pub tail as "tail_tokens": u64 => OrDefault,
+        /// Tokens of the leading blocks that an unlimited cache has.
+        pub cached_ideal as "cached_tokens_ideal": u64 => OrDefault,
+    }
 }
 
 impl Prompt {
@@ -265,11 +271,7 @@ impl Trace {
     }
 
     fn head(&self) -> Dict {
-        let mut head = Dict::new();
-        head.set("file", self.file.as_str());
-        head.set("format", self.format.label());
-        head.set("options", self.options.clone());
-        head
+        dict! { "file": self.file.as_str(), "format": self.format.label(), "options": self.options.clone() }
     }
 
     fn pools_to_json(&self, dict: &mut Dict) {
@@ -285,42 +287,37 @@ impl Trace {
     }
 
     fn step_to_json(&self, step: &Step) -> Dict {
-        let mut dict = Dict::new();
-        dict.set("id", step.id());
-        dict.set("session", step.session.as_str());
-        match &step.turn {
-            Turn::Number(turn) => dict.set("turn", *turn),
-            Turn::Name(turn) => dict.set("turn", turn.as_str()),
-        }
-        dict.set("parents", step.parents.iter().map(|edge| self.edge_to_json(edge)).collect::<Vec<Value>>());
-        dict.set("at_ms", step.at_ms.map(number));
-        dict.set("history", self.history_to_json(&step.history));
-        set(&mut dict, "choice", (step.choice > 0).then_some(step.choice));
-        set(&mut dict, "deltas", step.deltas.then_some(true));
-        set(&mut dict, "start_delay_ms", step.start_delay_ms.map(number));
-        set(&mut dict, "gap_ms", step.gap_ms.map(number));
-        set(&mut dict, "starts_with", step.starts_with.map(|place| self.steps[place].id()));
-        set(&mut dict, "root", step.root);
-        if step.prompt == Prompt::Nothing {
-            dict.set("request", false);
-        }
-        set(&mut dict, "answered", step.answered.as_deref());
-        set(&mut dict, "input_tokens", step.input_tokens);
-        set(&mut dict, "output_tokens", step.output_tokens);
-        if let Some(blocks) = &step.blocks {
-            let pair = |&(id, tokens): &(u64, u64)| Value::List(vec![id.into(), tokens.into()]);
-            dict.set("blocks", blocks.named.iter().map(pair).collect::<Vec<Value>>());
-            dict.set("tail_tokens", blocks.tail);
-            dict.set("cached_tokens_ideal", blocks.cached_ideal);
-        }
+        let turn: Value = match &step.turn {
+            Turn::Number(turn) => (*turn).into(),
+            Turn::Name(turn) => turn.as_str().into(),
+        };
+        let mut dict = dict! {
+            "id": step.id(),
+            "session": step.session.as_str(),
+            "turn": turn,
+            "parents": step.parents.iter().map(|edge| self.edge_to_json(edge)).collect::<Vec<Value>>(),
+            "at_ms": step.at_ms.map(number),
+            "history": self.history_to_json(&step.history),
+            "choice"?: (step.choice > 0).then_some(step.choice),
+            "deltas"?: step.deltas.then_some(true),
+            "start_delay_ms"?: step.start_delay_ms.map(number),
+            "gap_ms"?: step.gap_ms.map(number),
+            "starts_with"?: step.starts_with.map(|place| self.steps[place].id()),
+            "root"?: step.root,
+            "request"?: (step.prompt == Prompt::Nothing).then_some(false),
+            "answered"?: step.answered.as_deref(),
+            "input_tokens"?: step.input_tokens,
+            "output_tokens"?: step.output_tokens,
+        };
+        step.blocks.iter().for_each(|blocks| Flat::set(&mut dict, "", blocks));
         match &step.prompt {
             Prompt::Given(content) => dict.set("content", content.clone()),
             // A Weka trace has no text and omits the field.
             Prompt::Synthetic if self.format != Format::Weka => dict.set("content", "synthetic"),
             _ => {}
         }
-        step.notes.write(&mut dict);
-        set(&mut dict, "sent", step.sent.clone());
+        Flat::set(&mut dict, "", &*step.notes);
+        dict.update(&dict! { "sent"?: step.sent.clone() });
         dict
     }
 
@@ -343,16 +340,6 @@ impl History {
     /// The variants without a list, with their names.
     pub(crate) const NAMES: [(&'static str, History); 4] =
         [("none", History::None), ("live", History::Live), ("recorded", History::Recorded), ("fork", History::Fork)];
-}
-
-impl Take {
-    /// All variants with their names.
-    pub(crate) const NAMES: [(&'static str, Take); 3] =
-        [("full", Take::Full), ("last", Take::Last), ("new", Take::New)];
-
-    fn name(self) -> &'static str {
-        Take::NAMES.iter().find(|(_, take)| *take == self).map_or("", |(name, _)| name)
-    }
 }
 
 /// Milliseconds rounded to a picosecond, to remove binary noise.

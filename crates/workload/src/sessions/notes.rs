@@ -1,37 +1,44 @@
 //! Attributes of steps that replaying does not need.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Codec, Dict, FieldError, Json, Value};
 
-/// Attributes of a format that replaying does not need.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Notes {
-    pub model: Option<String>,
-    /// Further fields of the body.
-    pub extra: Option<Dict>,
-    pub agent: Option<String>,
-    pub kind: Option<String>,
-    pub span_id: Option<String>,
-    /// Recorded send time, from the start of its trace.
-    pub recorded_start_ms: Option<f64>,
-    pub recorded_ms: Option<f64>,
-    /// Whether the recorded request failed.
-    pub failed: bool,
+tacho_core::record! {
+    /// Attributes of a format that replaying does not need.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Notes {
+        pub model: Option<String> = None,
+        /// Further fields of the body.
+        pub extra: Option<Dict> = None,
+        pub agent: Option<String> = None,
+        pub kind: Option<String> = None,
+        pub span_id: Option<String> = None,
+        /// Recorded send time, from the start of its trace.
+        pub recorded_start_ms: Option<f64> => Milliseconds = None,
+        pub recorded_ms: Option<f64> => Milliseconds = None,
+        /// Whether the recorded request failed.
+        pub failed as "failed_in_trace": bool = false,
+    }
 }
 
-impl Notes {
-    /// No attributes.
-    const NONE: Notes = Notes {
-        model: None,
-        extra: None,
-        agent: None,
-        kind: None,
-        span_id: None,
-        recorded_start_ms: None,
-        recorded_ms: None,
-        failed: false,
-    };
+/// Without a fraction if it is zero.
+struct Milliseconds;
+
+impl Codec<Option<f64>> for Milliseconds {
+    fn write(ms: &Option<f64>) -> Value {
+        ms.map_or(Value::Null, number)
+    }
+
+    fn read(value: &Value) -> Result<Option<f64>, FieldError> {
+        let finite = value.as_f64().filter(|number| number.is_finite());
+        finite.map(Some).ok_or(FieldError::new("a finite number"))
+    }
+
+    fn schema(_: bool) -> Dict {
+        f64::schema()
+    }
 }
 
 /// Attributes that most steps lack, boxed so that a step of a long trace is small.
@@ -46,7 +53,7 @@ impl PartialEq for RareNotes {
 
 impl From<Notes> for RareNotes {
     fn from(notes: Notes) -> Self {
-        RareNotes((notes != Notes::NONE).then(|| Box::new(notes)))
+        RareNotes((notes != Notes::default()).then(|| Box::new(notes)))
     }
 }
 
@@ -54,7 +61,7 @@ impl Deref for RareNotes {
     type Target = Notes;
 
     fn deref(&self) -> &Notes {
-        static NONE: Notes = Notes::NONE;
+        static NONE: LazyLock<Notes> = LazyLock::new(Notes::default);
         self.0.as_deref().unwrap_or(&NONE)
     }
 }
@@ -62,27 +69,6 @@ impl Deref for RareNotes {
 impl DerefMut for RareNotes {
     fn deref_mut(&mut self) -> &mut Notes {
         self.0.get_or_insert_with(Box::default)
-    }
-}
-
-impl Notes {
-    pub(super) fn write(&self, dict: &mut Dict) {
-        set(dict, "model", self.model.as_deref());
-        set(dict, "extra", self.extra.clone());
-        set(dict, "agent", self.agent.as_deref());
-        set(dict, "kind", self.kind.as_deref());
-        set(dict, "span_id", self.span_id.as_deref());
-        set(dict, "recorded_start_ms", self.recorded_start_ms.map(number));
-        set(dict, "recorded_ms", self.recorded_ms.map(number));
-        if self.failed {
-            dict.set("failed_in_trace", true);
-        }
-    }
-}
-
-pub(super) fn set<T: Into<Value>>(dict: &mut Dict, key: &str, value: Option<T>) {
-    if let Some(value) = value {
-        dict.set(key, value);
     }
 }
 

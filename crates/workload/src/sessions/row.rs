@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, FieldError, Json, Value};
 
 use super::error::{Place, TraceError};
 
@@ -120,6 +120,12 @@ impl<'d> Row<'d> {
             None => Ok(()),
             Some((key, _)) => Err(self.wrong(key, format!("unknown key; there are {}", known.replace(' ', ", ")))),
         }
+    }
+
+    /// The fields of a record.
+    pub(crate) fn record<T: Json>(&self) -> Result<T> {
+        let wrong = |wrong: FieldError| self.wrong(&wrong.key, format!("must be {}", wrong.expected));
+        T::from_dict(self.dict).map_err(wrong)
     }
 
     /// A field that must have a value, such as `row.need("id", Row::text)`.

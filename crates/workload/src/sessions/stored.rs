@@ -6,7 +6,7 @@ use tacho_core::json::Value;
 
 use super::error::TraceError;
 use super::kind::Format;
-use super::model::{Blocks, Edge, History, Prompt, Step, Take, Trace, Turn};
+use super::model::{Edge, History, Prompt, Step, Take, Trace, Turn};
 use super::notes::Notes;
 use super::options::Options;
 use super::row::Row;
@@ -74,8 +74,8 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
     step.answered = row.string("answered")?;
     step.input_tokens = row.count("input_tokens")?;
     step.output_tokens = row.count("output_tokens")?;
-    step.blocks = blocks(row)?;
-    step.notes = notes(row)?.into();
+    step.blocks = row.has("blocks").then(|| row.record()).transpose()?;
+    step.notes = row.record::<Notes>()?.into();
     Ok(step)
 }
 
@@ -86,31 +86,5 @@ fn named_history(row: &Row<'_>, word: &str) -> Result<History, TraceError> {
 
 fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
     let name = edge.need("take", Row::text)?;
-    let found = Take::NAMES.iter().find(|(known, _)| *known == name).map(|(_, take)| *take);
-    found.ok_or_else(|| edge.wrong("take", format!("must be full, last or new, not {name:?}")))
-}
-
-fn blocks(row: &Row<'_>) -> Result<Option<Blocks>, TraceError> {
-    let Some(items) = row.list("blocks")? else { return Ok(None) };
-    let pair = |item: &Value| match item.as_list()? {
-        [id, tokens] => Some((id.as_u64()?, tokens.as_u64()?)),
-        _ => None,
-    };
-    let named = items.iter().map(pair).collect::<Option<Vec<_>>>();
-    let named = named.ok_or_else(|| row.wrong("blocks", "must be pairs of an id and its tokens"))?;
-    let tail = row.count("tail_tokens")?.unwrap_or(0);
-    Ok(Some(Blocks { named, tail, cached_ideal: row.count("cached_tokens_ideal")?.unwrap_or(0) }))
-}
-
-fn notes(row: &Row<'_>) -> Result<Notes, TraceError> {
-    Ok(Notes {
-        model: row.string("model")?,
-        extra: row.object("extra")?.cloned(),
-        agent: row.string("agent")?,
-        kind: row.string("kind")?,
-        span_id: row.string("span_id")?,
-        recorded_start_ms: row.number("recorded_start_ms")?,
-        recorded_ms: row.number("recorded_ms")?,
-        failed: row.get("failed_in_trace").is_some_and(Value::truthy),
-    })
+    Take::from_name(name).ok_or_else(|| edge.wrong("take", format!("must be full, last or new, not {name:?}")))
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 
 use super::error::TraceError;
 use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
-use super::notes::set;
 use crate::sampling::chat::{message, object};
 
 impl Trace {
@@ -43,11 +43,12 @@ impl Trace {
     /// A Mooncake row with AIPerf's additions.
     fn mooncake(&self, place: usize, names: &BlockNames) -> Result<Dict, TraceError> {
         let step = self.plain(Format::Mooncake, place)?;
-        let mut row = Dict::new();
-        row.set("session_id", step.session.as_str());
-        set(&mut row, "timestamp", step.at_ms);
         let delay = step.parents.first().map(|edge| edge.after_ms).or(step.start_delay_ms);
-        set(&mut row, "delay", delay.filter(|ms| *ms > 0.0));
+        let mut row = dict! {
+            "session_id": step.session.as_str(),
+            "timestamp"?: step.at_ms,
+            "delay"?: delay.filter(|ms| *ms > 0.0),
+        };
         match &step.prompt {
             Prompt::Given(content) => {
                 let known = |key: &str| matches!(key, "text" | "messages" | "payload" | "tools" | "recorded_answer");
@@ -60,12 +61,12 @@ impl Trace {
             }
             _ => row.set("input_length", step.input_tokens),
         }
-        set(&mut row, "output_length", step.output_tokens);
-        if let Some(blocks) = &step.blocks {
-            let name = |(id, _): &(u64, u64)| Value::from(names.of(place, *id));
-            row.set("hash_ids", blocks.named.iter().map(name).collect::<Vec<Value>>());
-        }
-        set(&mut row, "extra", step.notes.extra.clone());
+        let name = |(id, _): &(u64, u64)| Value::from(names.of(place, *id));
+        row.update(&dict! {
+            "output_length"?: step.output_tokens,
+            "hash_ids"?: step.blocks.as_ref().map(|blocks| blocks.named.iter().map(name).collect::<Vec<Value>>()),
+            "extra"?: step.notes.extra.clone(),
+        });
         Ok(row)
     }
 
@@ -121,8 +122,7 @@ impl Trace {
                     (None, Some(edge)) if edge.after_ms > 0.0 => turn.set("delay", edge.after_ms),
                     _ => {}
                 }
-                set(&mut turn, "output_length", step.output_tokens);
-                set(&mut turn, "extra", step.notes.extra.clone());
+                turn.update(&dict! { "output_length"?: step.output_tokens, "extra"?: step.notes.extra.clone() });
                 turns.push(turn.into());
             }
             let row = object([("session_id", session.into()), ("turns", turns.into())]);

@@ -41,10 +41,11 @@ impl ServeArgs {
 
     /// Every flag with its value in effect, among the other entries of vLLM's namespace.
     pub(crate) fn final_namespace(&self) -> Dict {
-        let mut dict = Dict::new();
-        dict.set("subparser", "bench");
-        dict.set("bench_type", "serve");
-        dict.set("dispatch_function", "<function is not JSON serializable>");
+        let mut dict = tacho_core::dict! {
+            "subparser": "bench",
+            "bench_type": "serve",
+            "dispatch_function": "<function is not JSON serializable>",
+        };
         let typed = self.namespace();
         let (own, vllm): (Vec<_>, Vec<_>) = self.values.iter().partition(|(flag, _)| flag.origin == Origin::Tacho);
         let take = |dict: &mut Dict, dest: String| {

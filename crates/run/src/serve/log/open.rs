@@ -78,10 +78,11 @@ fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
         logged::plan_sessions(&mut more, &steps);
     }
     if let TokenizerPlan::Named(named) = &plan.tokenizer {
-        let mut tokenizer = Dict::new();
-        tokenizer.set("name", named.name.as_deref().or(setup.tokenizer_id.as_deref()));
-        tokenizer.set("revision", named.revision.as_deref());
-        tokenizer.set("mode", named.mode.name());
+        let tokenizer = tacho_core::dict! {
+            "name": named.name.as_deref().or(setup.tokenizer_id.as_deref()),
+            "revision": named.revision.as_deref(),
+            "mode": named.mode.name(),
+        };
         more.set("tokenizer", tokenizer);
     }
     if let Some(place) = &plan.ranks {

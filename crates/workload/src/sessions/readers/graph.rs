@@ -74,8 +74,8 @@ fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<()> {
 
 fn take(edge: &Row<'_>) -> Result<Take> {
     let Some(name) = edge.text("history_context")? else { return Ok(Take::Full) };
-    let found = Take::NAMES.iter().find(|(known, _)| *known == name).map(|(_, take)| *take);
-    found.ok_or_else(|| edge.wrong("history_context", format!("must be full, last or new, not {name:?}")))
+    Take::from_name(name)
+        .ok_or_else(|| edge.wrong("history_context", format!("must be full, last or new, not {name:?}")))
 }
 
 /// The columns of a node without the suffix of their names, and values out of their single-item lists.

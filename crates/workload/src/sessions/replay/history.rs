@@ -1,7 +1,7 @@
 //! The history before a step's own messages: earlier questions, the server's completions, and results of its tool
 //! calls. A call without a recorded result gets a generic success.
 
-use tacho_core::json::{Dict, Value, parse};
+use tacho_core::json::{Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
 use super::{Find, ReceivedResponse, Replay, content_text, own_messages};
@@ -75,9 +75,10 @@ impl Transcript {
     fn push_completion(&mut self, received: &ReceivedResponse<'_>) {
         let calls = calls(received);
         let text = text_of(received);
-        let mut message = Dict::new();
-        message.set("role", "assistant");
-        message.set("content", if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() });
+        let mut message = tacho_core::dict! {
+            "role": "assistant",
+            "content": if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() },
+        };
         if !calls.is_empty() {
             message.set("tool_calls", calls.iter().map(call_json).collect::<Vec<Value>>());
         }
