@@ -1,7 +1,7 @@
 //! `tacho compare`: results side by side. Tables of values and ratios per load level, the largest level within
 //! latency limits, and for each metric whether the difference is significant.
 
-mod ab_test;
+pub mod ab_test;
 pub mod forest;
 mod gate;
 mod join;
@@ -17,7 +17,6 @@ mod verdicts;
 mod workbook;
 
 pub use self::terminal::terminal;
-pub use ab_test::{AbTestView, server_difference, side_warnings};
 pub use gate::GateView;
 pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;

@@ -7,6 +7,7 @@ use tacho_decide::gate::{Decision, Judgement};
 use tacho_metrics::statistics::mean;
 use tacho_record::{ServerFacts, StoredRun};
 
+use super::forest::forest_svg;
 use super::gate::word;
 use super::page::effects;
 use super::{CompareSpec, GateView, Verdicts};
@@ -15,8 +16,6 @@ use crate::html::{Figures, distributions, escape, page};
 use crate::inputs;
 use crate::plots::in_words;
 use crate::style::short_tick;
-
-use super::forest::forest_svg;
 
 /// Difference of prefix cache hit rates that is mentioned.
 const CACHE_DIFFERENCE: f64 = 0.05;
