@@ -1,6 +1,6 @@
 //! `tacho ab-test` through the binary, on simulators of known speed.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output};
 
 use crate::tacho::{Place, at_once, stderr, stdout};
@@ -41,6 +41,18 @@ pub(crate) const LOAD: [&str; 6] = ["--num-prompts", "8", "--random-input-len", 
 
 fn test(place: &Place, [a, b]: [&str; 2], flags: &[&str]) -> Output {
     place.run(&[&["ab-test", a, b], &LOAD[..], flags].concat())
+}
+
+/// Sends a signal to a process after the second pair of a test, and waits for the test's end.
+fn after_two_pairs(mut child: Child, signal: &str, pid: &str) -> Output {
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("pair 2") {
+        assert!(errors.read_line(&mut text).unwrap() > 0, "it ended too early: {text}");
+    }
+    assert!(Command::new("kill").args([&format!("-{signal}"), pid]).status().unwrap().success());
+    errors.read_to_string(&mut text).unwrap();
+    Output { stderr: text.into_bytes(), ..child.wait_with_output().unwrap() }
 }
 
 const RULE: [&str; 2] = ["--max-regression", "mean_tpot_ms:50%"];
@@ -99,12 +111,8 @@ fn failures_are_a_verdict_and_a_lost_server_an_error() {
     let outputs = at_once(&["failing", "lost", "dead"], |case| match *case {
         "failing" => test(&place, [a, failing], &RULE),
         "lost" => {
-            let pid = sims[2].pid();
-            let child =
-                place.spawn(&[&["ab-test", a, lost], &LOAD[..], &["--max-regression", "mean_tpot_ms:0%"]].concat());
-            std::thread::sleep(std::time::Duration::from_secs(4));
-            assert!(Command::new("kill").arg(pid).status().unwrap().success());
-            child.wait_with_output().unwrap()
+            let rule = ["--max-regression", "mean_tpot_ms:0%"];
+            after_two_pairs(place.spawn(&[&["ab-test", a, lost], &LOAD[..], &rule].concat()), "TERM", &sims[2].pid())
         }
         _ => test(&place, [a, "http://127.0.0.1:9"], &RULE),
     });
@@ -125,16 +133,9 @@ fn ctrl_c_reports_the_pairs_so_far() {
     let sims = [Sim::start(&place, 20, &[]), Sim::start(&place, 20, &[])];
     let [a, b] = sims.each_ref().map(|sim| sim.url.as_str());
     let rule = ["--max-regression", "mean_tpot_ms:0%", "--save-result", "--result-filename", "t.json"];
-    let mut child = place.spawn(&[&["ab-test", a, b], &LOAD[..], &rule].concat());
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("pair 2") {
-        line.clear();
-        assert!(errors.read_line(&mut line).unwrap() > 0, "it ended before it was interrupted");
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    std::io::copy(&mut errors, &mut std::io::sink()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let child = place.spawn(&[&["ab-test", a, b], &LOAD[..], &rule].concat());
+    let pid = child.id().to_string();
+    let output = after_two_pairs(child, "INT", &pid);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.starts_with("inconclusive mean_tpot_ms") && text.contains("interrupted"), "{text}");

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use tacho_testkit::place::wait_for;
+
 use crate::ab_test::{self, Sim};
 use crate::tacho::{Place, stderr, stdout};
 
@@ -70,8 +72,9 @@ fn ci_says_that_a_server_died() {
     let sims = [Sim::start(&place, 20, &[]), Sim::start(&place, 20, &[])];
     let load = ab_test::LOAD.join(" ");
     let (base, url, pid) = (sims[0].url.clone(), sims[1].url.clone(), sims[1].pid());
+    let errors = place.file("results/errors.txt");
     let killer = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(4));
+        wait_for("two pairs", || fs::read_to_string(&errors).is_ok_and(|text| text.contains("pair 2")));
         assert!(Command::new("kill").arg(pid).status().unwrap().success());
     });
     // Equal servers at their limit: only the lost server ends the test.
