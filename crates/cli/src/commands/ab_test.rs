@@ -82,6 +82,25 @@ fn findings(load: &ServeArgs, new: &[StoredRun]) -> anyhow::Result<Vec<Finding>>
     if new.is_empty() { Ok(Vec::new()) } else { load.thresholds()?.iter().map(find).collect() }
 }
 
+/// Why the test ended, as a word and in words.
+fn ended(args: &AbTestArgs, end: &End<anyhow::Error>) -> (&'static str, String) {
+    match end {
+        End::Decided => ("decided", "every rule is decided".to_owned()),
+        End::Budget => ("budget", format!("the budget of {} s is spent (--budget)", short_tick(args.flags.budget))),
+        End::Interrupted => ("interrupted", "interrupted".to_owned()),
+        End::Failed(arm, _) => ("failed", format!("{} failed", named(args, *arm))),
+        End::OtherRequests(_) => ("failed", "the requests differed".to_owned()),
+    }
+}
+
+/// Settings of the load and of the servers that differ.
+fn differs(base: &[StoredRun], new: &[StoredRun]) -> String {
+    let of_load = base.first().zip(new.first());
+    let of_load = of_load.map(|(a, b)| difference((&settings(a), base), (&settings(b), new)));
+    let all = of_load.into_iter().chain([server_difference(base, new)]).filter(|text| !text.is_empty());
+    all.collect::<Vec<_>>().join(", ")
+}
+
 /// Prints the verdict and writes the files.
 fn report(
     args: &AbTestArgs,
@@ -89,33 +108,29 @@ fn report(
     findings: &[Finding],
     destination: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let Outcome { base, new, failures, decisions, seconds, end } = outcome;
-    let (stopped, why) = match end {
-        End::Decided => ("decided", "every rule is decided".to_owned()),
-        End::Budget => ("budget", format!("the budget of {} s is spent (--budget)", short_tick(args.flags.budget))),
-        End::Interrupted => ("interrupted", "interrupted".to_owned()),
-        End::Failed(arm, _) => ("failed", format!("{} failed", named(args, *arm))),
-        End::OtherRequests(_) => ("failed", "the requests differed".to_owned()),
-    };
+    let Outcome { base, new, failures, decisions, disturbed, seconds, end } = outcome;
+    let (stopped, why) = ended(args, end);
     let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
     let text = format!(
         "{} pairs of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
         base.len(),
         short_tick(seconds.round())
     );
-    let of_load = match (base.first(), new.first()) {
-        (Some(a), Some(b)) => difference((&settings(a), base), (&settings(b), new)),
-        _ => String::new(),
-    };
-    let differs = [of_load, server_difference(base, new)].into_iter().filter(|text| !text.is_empty());
-    let differs = differs.collect::<Vec<_>>().join(", ");
+    let mut warnings = side_warnings(base, new);
+    if *disturbed > 0 {
+        warnings.push(format!(
+            "warning[client_unreliable]: {disturbed} of {} pairs are left out: other work held the client's cores; free a core for it",
+            base.len() + disturbed
+        ));
+    }
+    let differs = differs(base, new);
     let delivered = delivered(base, new);
     let view = AbTestView {
         gate: GateView {
             failures,
             decisions,
             confidence: args.flags.confidence,
-            warnings: &side_warnings(base, new),
+            warnings: &warnings,
             differs: &differs,
             delivered: delivered.as_deref(),
             note: Some(&text),
@@ -123,6 +138,7 @@ fn report(
         servers: [args.servers[0].text(), args.servers[1].text()],
         base,
         new,
+        left_out: *disturbed,
         seconds: *seconds,
         stopped,
         date: &jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string(),
