@@ -15,7 +15,7 @@ pub use self::block::{BlockStyle, own_report};
 pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady};
 use crate::live::{Point, charts_of_run};
 use crate::series::{self, LatencyOverTime, OverTime, RUNNING};
-use crate::style::{USUAL_COLUMNS, colours, columns_of, harmless, percent, title, two, value_line};
+use crate::style::{USUAL_COLUMNS, colors, columns_of, harmless, percent, title, two, value_line};
 
 const LISTED_FAILURES: usize = 10;
 
@@ -39,13 +39,13 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     let mut out = crate::out();
     // Charts are for terminals; a pipe and strict parity get text only.
     if out.is_terminal() && !record.setup.strict_parity && !shown.no_charts {
-        out.write_all(charts(record, console_width(), colours()).as_bytes())?;
+        out.write_all(charts(record, console_width(), colors()).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity prints only vLLM's block.
     if !record.setup.strict_parity {
         let style = match out.is_terminal() {
-            true => BlockStyle { width: console_width().max(MIN_WIDTH), colour: colours(), verbose: shown.verbose },
+            true => BlockStyle { width: console_width().max(MIN_WIDTH), color: colors(), verbose: shown.verbose },
             false => BlockStyle { verbose: shown.verbose, ..BlockStyle::PLAIN },
         };
         out.write_all(own_report(record, style).as_bytes())?;
@@ -185,7 +185,7 @@ const STEPS: (f64, f64) = (10.0, 80.0);
 const TWO_CHARTS: usize = 64;
 
 /// The charts; empty if no request succeeded or there is no space.
-fn charts(record: &RunRecord, width: usize, colours: bool) -> String {
+fn charts(record: &RunRecord, width: usize, colors: bool) -> String {
     let samples = &record.measured.samples;
     let over = OverTime::of(samples, STEPS).filter(|_| record.summary.completed > 0 && width >= MIN_WIDTH);
     let Some(over) = over else { return String::new() };
@@ -204,5 +204,5 @@ fn charts(record: &RunRecord, width: usize, colours: bool) -> String {
     let points: Vec<Point> = (0..steps).map(point).chain([last]).collect();
     let output = if record.summary.generation().is_some() { Output::Tokens } else { Output::Whole };
     let count = if width >= TWO_CHARTS { 2 } else { 1 };
-    charts_of_run(&points, output, (width, count), colours)
+    charts_of_run(&points, output, (width, count), colors)
 }

@@ -23,7 +23,7 @@ pub fn value_line(label: &str, value: impl Display) -> String {
 }
 
 /// Returns whether a terminal may have colors: `NO_COLOR` is not set, and the terminal is not a dumb one.
-pub fn colours() -> bool {
+pub fn colors() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
@@ -40,7 +40,7 @@ pub enum Ink {
 
 impl Ink {
     /// `text` in this color, if colors are enabled.
-    pub fn paint(self, colours: bool, text: &str) -> String {
+    pub fn paint(self, colors: bool, text: &str) -> String {
         let code = match self {
             Ink::Red => "1;31",
             Ink::Yellow => "33",
@@ -48,7 +48,7 @@ impl Ink {
             Ink::Dim => "2",
             Ink::Bold => "1",
         };
-        if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if colors { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -64,7 +64,7 @@ pub fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
 /// Width of standard output in columns, and whether it may have colors: 80 and no colors for a file or a pipe.
 pub fn screen() -> (usize, bool) {
     match crate::out().is_terminal() {
-        true => (columns_of(&std::io::stdout()).unwrap_or(USUAL_COLUMNS).clamp(40, 100), colours()),
+        true => (columns_of(&std::io::stdout()).unwrap_or(USUAL_COLUMNS).clamp(40, 100), colors()),
         false => (USUAL_COLUMNS, false),
     }
 }

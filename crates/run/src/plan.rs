@@ -259,7 +259,7 @@ pub enum FailureLimit {
 }
 
 /// The metrics to report, and names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ReportPlan {
     /// The run's name.
     pub label: Option<String>,

@@ -35,8 +35,8 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
         delivered: delivered.as_deref(),
         note: GateView::note_of(&decisions, base.len().min(new.len()) == 1 && args.noise.is_none()),
     };
-    let (width, colour) = tacho_report::style::screen();
-    tacho_report::out().write_all(view.text(width, colour).as_bytes())?;
+    let (width, color) = tacho_report::style::screen();
+    tacho_report::out().write_all(view.text(width, color).as_bytes())?;
     Ok(code(Judgement::overall(&failures, &decisions), args.allow_inconclusive))
 }
 

@@ -22,7 +22,7 @@ const MAX_CHANGE: f64 = 5.0;
 const MIN_PLOT: usize = 11;
 
 /// The plot in lines of at most `width` columns.
-pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
+pub fn forest(rows: &[ForestRow], width: usize, color: bool) -> Vec<String> {
     let name_width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(6, 26);
     let word_width = rows.iter().map(|row| row.verdict.0.len()).max().unwrap_or(0);
     let plot = width.saturating_sub(word_width + name_width + 31).clamp(MIN_PLOT, 31) / 2 * 2 + 1;
@@ -34,18 +34,18 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
         format!("{left:<half$}0{right:>half$}")
     };
     let head = format!("{:word_width$} {:name_width$} {:>8} {:>8} {:>8}  {axis}", "", "", "base", "new", "change");
-    let mut lines = vec![Ink::Dim.paint(colour, &head)];
+    let mut lines = vec![Ink::Dim.paint(color, &head)];
     for row in rows {
         let (word, ink) = row.verdict;
-        let head = ink.paint(colour, &format!("{word:<word_width$}"));
+        let head = ink.paint(color, &format!("{word:<word_width$}"));
         let (base, new) = (printed(row.values.0), printed(row.values.1));
         let change = change(row.printed_change());
-        let bar = ink.paint(colour, &bar(row, plot, reach));
+        let bar = ink.paint(color, &bar(row, plot, reach));
         lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {bar}", row.name));
         if !row.note.is_empty() {
             let indent = word_width + 1;
             let note = fold(&format!("{}{}", " ".repeat(indent), row.note), width, indent);
-            lines.extend(note.iter().map(|line| Ink::Dim.paint(colour, line)));
+            lines.extend(note.iter().map(|line| Ink::Dim.paint(color, line)));
         }
     }
     lines

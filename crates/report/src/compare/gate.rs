@@ -25,9 +25,9 @@ pub struct GateView<'a> {
 
 impl GateView<'_> {
     /// The text for a terminal of this width.
-    pub fn text(&self, width: usize, colour: bool) -> String {
+    pub fn text(&self, width: usize, color: bool) -> String {
         let mut lines: Vec<String> = fold(&self.headline(), width, 2);
-        lines.iter_mut().for_each(|line| *line = word(self.overall()).1.paint(colour, line));
+        lines.iter_mut().for_each(|line| *line = word(self.overall()).1.paint(color, line));
         lines.extend(self.failure_line().into_iter().flat_map(|line| fold(&line, width, 2)));
         lines.extend(self.warnings.iter().flat_map(|warning| fold(warning, width, 2)));
         if !self.differs.is_empty() {
@@ -35,7 +35,7 @@ impl GateView<'_> {
         }
         if !self.decisions.is_empty() {
             lines.push(String::new());
-            lines.extend(forest(&self.rows(), width, colour));
+            lines.extend(forest(&self.rows(), width, color));
         }
         if let Some(note) = self.note.filter(|_| !self.decisions.is_empty()) {
             lines.push(String::new());

@@ -18,7 +18,7 @@ pub fn terminal(
     verdicts: &[Verdicts],
     warnings: &[String],
     spec: &CompareSpec,
-    (width, colour): (usize, bool),
+    (width, color): (usize, bool),
 ) -> String {
     let mut lines: Vec<String> = warnings.iter().flat_map(|warning| fold(warning, width, 2)).collect();
     for verdict in verdicts {
@@ -28,7 +28,7 @@ pub fn terminal(
         }
         lines.push(String::new());
         if !verdict.effects.is_empty() {
-            lines.extend(forest(&verdict.rows(spec), width, colour));
+            lines.extend(forest(&verdict.rows(spec), width, color));
             lines.push(String::new());
         }
     }

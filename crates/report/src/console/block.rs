@@ -18,14 +18,14 @@ pub(crate) use self::table::{audio_times, bounds, interval_of};
 #[derive(Debug, Clone, Copy)]
 pub struct BlockStyle {
     pub width: usize,
-    pub colour: bool,
+    pub color: bool,
     /// Whether every metric follows (`--verbose`).
     pub verbose: bool,
 }
 
 impl BlockStyle {
     /// Text for a file or a pipe.
-    pub const PLAIN: BlockStyle = BlockStyle { width: 80, colour: false, verbose: false };
+    pub const PLAIN: BlockStyle = BlockStyle { width: 80, color: false, verbose: false };
 }
 
 /// Column of the values in lines outside the table.
@@ -85,7 +85,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
             hint = vec![format!("more with --verbose: {} parts", hidden.len())];
         }
         let end = lines.len() - 1;
-        lines.splice(end..end, hint.iter().map(|line| Ink::Dim.paint(style.colour, line)));
+        lines.splice(end..end, hint.iter().map(|line| Ink::Dim.paint(style.color, line)));
     }
     joined(&lines)
 }
@@ -153,7 +153,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     }
     if let Some(next) = &verdict.next {
         let mut next = fold(&format!("next: {next}"), style.width, 6);
-        next[0] = next[0].replacen("next:", &Ink::Bold.paint(style.colour, "next:"), 1);
+        next[0] = next[0].replacen("next:", &Ink::Bold.paint(style.color, "next:"), 1);
         parts.push(Part::new("", 0, next));
     }
     parts.push(Part::new("", 0, vec![title("", '=')]));
@@ -164,7 +164,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
 fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if verdict.worst().is_none() {
-        parts.push(Part::new("", 0, vec![Ink::Green.paint(style.colour, "✔ no warnings")]));
+        parts.push(Part::new("", 0, vec![Ink::Green.paint(style.color, "✔ no warnings")]));
     }
     for (order, finding) in verdict.findings.iter().enumerate() {
         let (sign, word, ink, rank) = match finding.severity {
@@ -181,7 +181,7 @@ fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
             let last = folded.last_mut().expect("it has a line");
             *last = last.chars().take(style.width - 2).chain(" …".chars()).collect();
         }
-        folded[0] = folded[0].replacen(&head, &ink.paint(style.colour, &head), 1);
+        folded[0] = folded[0].replacen(&head, &ink.paint(style.color, &head), 1);
         let rank = if order == 0 { 0 } else { rank };
         parts.push(Part::new(&format!("{word}[{}]", finding.code), rank, folded));
     }

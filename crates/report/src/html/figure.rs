@@ -124,7 +124,7 @@ mod tests {
         let line = Series::Line {
             name: "a".into(),
             points,
-            stroke: Stroke::solid(Color::GREY, 1.0),
+            stroke: Stroke::solid(Color::GRAY, 1.0),
             marker: Marker::Disc,
             hints: Vec::new(),
         };

@@ -32,7 +32,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Shows events: status lines on stdout, warnings and bars on stderr.
 pub struct Live {
     progress: Progress,
-    colour: bool,
+    color: bool,
     /// Where bars are drawn; `None` if stderr is not a terminal.
     target: Option<fn() -> ProgressDrawTarget>,
     /// Whether the status lines go to a terminal.
@@ -56,26 +56,26 @@ struct Running {
 }
 
 impl Live {
-    /// Shows events on this process's stdout and stderr. Colour is used unless `NO_COLOR` is set.
+    /// Shows events on this process's stdout and stderr. Color is used unless `NO_COLOR` is set.
     pub fn new(progress: Progress) -> Self {
-        let colour = crate::style::colours();
+        let color = crate::style::colors();
         let target: fn() -> ProgressDrawTarget = || ProgressDrawTarget::stderr_with_hz(HERTZ);
         let target = io::stderr().is_terminal().then_some(target);
-        let mut live = Self::onto(progress, colour, target, Box::new(crate::out()), Box::new(io::stderr()));
+        let mut live = Self::onto(progress, color, target, Box::new(crate::out()), Box::new(io::stderr()));
         live.is_read = io::stdout().is_terminal();
         live
     }
 
     fn onto(
         progress: Progress,
-        colour: bool,
+        color: bool,
         target: Option<fn() -> ProgressDrawTarget>,
         out: Box<dyn Write + Send>,
         warnings: Box<dyn Write + Send>,
     ) -> Self {
         Live {
             progress,
-            colour,
+            color,
             target,
             is_read: false,
             state: Arc::new(Mutex::new(State { out, warnings, area: None, running: Vec::new() })),
@@ -121,12 +121,12 @@ impl Live {
         if self.progress == Progress::Hidden {
             return;
         }
-        let (colour, size, watched) = (self.colour, sentence::unit(work).1, Watched::new(work, total, counters));
+        let (color, size, watched) = (self.color, sentence::unit(work).1, Watched::new(work, total, counters));
         let Some(target) = self.target else { return self.start_heartbeat(move || watched.snapshot().heartbeat()) };
         self.start(target, total, work, move |bar| {
             let now = watched.snapshot();
             bar.set_position((now.finished * size).min(total));
-            bar.set_message(now.line(room(work), colour));
+            bar.set_message(now.line(room(work), color));
         });
     }
 

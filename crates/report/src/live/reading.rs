@@ -8,7 +8,7 @@ use crate::style::Ink;
 impl Snapshot {
     /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, as far as it fits into `width`. Parts
     /// that indicate problems are dropped last.
-    pub(super) fn line(&self, width: usize, colour: bool) -> String {
+    pub(super) fn line(&self, width: usize, color: bool) -> String {
         let elapsed = clock(self.elapsed as u64);
         let head = match self.total {
             0 => format!("{} [{elapsed}", self.finished),
@@ -21,7 +21,7 @@ impl Snapshot {
             let Some(least) = parts.iter().map(|part| part.weight).min() else { break };
             parts.retain(|part| part.weight > least);
         }
-        let shown = parts.iter().map(|part| format!(", {}", Ink::Red.paint(part.alarm && colour, &part.text)));
+        let shown = parts.iter().map(|part| format!(", {}", Ink::Red.paint(part.alarm && color, &part.text)));
         format!("{head}{}]", shown.collect::<String>())
     }
 

@@ -30,7 +30,7 @@ pub struct Tui {
 impl Tui {
     /// Takes the terminal of standard error, if there is one. `quit` is called for q and Ctrl-C.
     pub fn start(monitor: Arc<Monitor>, quit: impl Fn() + Send + 'static) -> io::Result<Option<Self>> {
-        let colors = crate::style::colours();
+        let colors = crate::style::colors();
         let Some(tty) = Tty::take(colors)? else { return Ok(None) };
         let over = Arc::new(AtomicBool::new(false));
         let mut session = Session { monitor, tty, colors, view: View::default(), frozen: None };

@@ -87,7 +87,7 @@ pub(crate) fn legend_width(entries: &[LegendEntry]) -> f64 {
 /// Draws a legend with its top left corner at `(x, y)`.
 pub(crate) fn draw_legend(scene: &mut Scene, (x, y): (f64, f64), entries: &[LegendEntry]) {
     let (width, height) = (legend_width(entries), entries.len() as f64 * LEGEND_LINE + 10.0);
-    let edge = Stroke::solid(Color::GREY.with_alpha(0.5), 0.8);
+    let edge = Stroke::solid(Color::GRAY.with_alpha(0.5), 0.8);
     scene.rect((x, y), (x + width, y + height), Some(Color::WHITE.with_alpha(0.85)), Some(edge));
     for (at, entry) in entries.iter().enumerate() {
         let middle = y + 5.0 + (at as f64 + 0.5) * LEGEND_LINE;

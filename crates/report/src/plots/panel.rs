@@ -176,7 +176,7 @@ impl Frame<'_> {
     fn axes(&mut self, panel: &Panel) {
         let Rect { x: left, y: top, width, height } = self.rect;
         let bottom = top + height;
-        let faint = Color::GREY.with_alpha(0.3);
+        let faint = Color::GRAY.with_alpha(0.3);
         let line = if panel.grid == Grid::Dashed {
             Stroke::dashed(faint, 0.8, &[3.5, 2.0])
         } else {
@@ -186,8 +186,8 @@ impl Frame<'_> {
         let y_ticks = self.y.ticks(((height / 40.0) as usize).clamp(4, 8));
         let mut widest = 0.0f64;
         for (value, label) in y_ticks {
-            let Some(place) = self.y.place(value) else { continue };
-            let at = bottom - place * height;
+            let Some(position) = self.y.position(value) else { continue };
+            let at = bottom - position * height;
             if panel.grid != Grid::None {
                 self.scene.line((left, at), (left + width, at), line.clone());
             }
@@ -196,8 +196,8 @@ impl Frame<'_> {
             self.scene.text((left - 6.0, at + TICK_SIZE * 0.36), label, TICK_SIZE, Anchor::End);
         }
         for (value, label) in self.x_ticks() {
-            let Some(place) = self.x.place(value) else { continue };
-            let at = left + place * width;
+            let Some(position) = self.x.position(value) else { continue };
+            let at = left + position * width;
             if matches!(panel.grid, Grid::Both | Grid::Dashed) {
                 self.scene.line((at, top), (at, bottom), line.clone());
             }
@@ -238,7 +238,7 @@ impl Frame<'_> {
 
     /// The position of a point; `None` if it has none.
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
-        let (x, y) = (self.x.place(x)?, self.y.place(y)?);
+        let (x, y) = (self.x.position(x)?, self.y.position(y)?);
         Some((self.rect.x + x * self.rect.width, self.rect.y + (1.0 - y) * self.rect.height))
     }
 
@@ -253,9 +253,9 @@ impl Frame<'_> {
                 }
             }
             Series::Level { y, stroke, name } => {
-                let Some(place) = self.y.place(*y) else { return };
+                let Some(position) = self.y.position(*y) else { return };
                 let Rect { x, width, height, .. } = self.rect;
-                let at = self.rect.y + (1.0 - place) * height;
+                let at = self.rect.y + (1.0 - position) * height;
                 self.scene.line((x, at), (x + width, at), stroke.clone());
                 // Latencies rise with the load: the left end is free.
                 self.scene.text((x + 4.0, at - 4.0), name.as_str(), TICK_SIZE, Anchor::Start);
@@ -299,8 +299,8 @@ impl Frame<'_> {
         for pair in line.windows(2) {
             let (dx, dy) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
             let steps = (dx.hypot(dy) / STEP).ceil().clamp(1.0, 1000.0);
-            let place = |at: f64| (pair[0].0 + dx * at / steps - 2.0, pair[0].1 + dy * at / steps - 2.0);
-            let along = (0..=steps as usize).map(|at| place(at as f64));
+            let point_at = |at: f64| (pair[0].0 + dx * at / steps - 2.0, pair[0].1 + dy * at / steps - 2.0);
+            let along = (0..=steps as usize).map(|at| point_at(at as f64));
             self.taken.extend(along.map(|(x, y)| Rect { x, y, width: 4.0, height: 4.0 }));
         }
     }
@@ -310,13 +310,13 @@ impl Frame<'_> {
         let mut upper = Vec::new();
         let mut lower = Vec::new();
         for &(x, bottom, top) in edges {
-            let Some(x) = self.x.place(x).map(|place| self.rect.x + place * self.rect.width) else { continue };
-            let place = |value: f64, bound: f64| {
-                self.y.place(value).map_or(bound, |place| self.rect.y + (1.0 - place) * self.rect.height)
+            let Some(x) = self.x.position(x).map(|position| self.rect.x + position * self.rect.width) else { continue };
+            let position = |value: f64, bound: f64| {
+                self.y.position(value).map_or(bound, |position| self.rect.y + (1.0 - position) * self.rect.height)
             };
             if bottom.is_finite() && top.is_finite() {
-                lower.push((x, place(bottom, low)));
-                upper.push((x, place(top, high)));
+                lower.push((x, position(bottom, low)));
+                upper.push((x, position(top, high)));
             }
         }
         // Around a curve that turns back a band would cover the wrong area.
@@ -344,29 +344,28 @@ impl Frame<'_> {
         let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);
         let size = (widest, lines.len() as f64 * NOTE_LINE);
         let places: Vec<Rect> = note_places(point, size).collect();
-        let free =
-            places.iter().find(|place| self.inside(place) && !self.taken.iter().any(|taken| overlap(taken, place)));
+        let free = places.iter().find(|rect| self.inside(rect) && !self.taken.iter().any(|taken| overlap(taken, rect)));
         // If a crowd of points leaves no space, the note is omitted rather than drawn over others.
-        let Some(&place) = free else { return };
-        if places.first() != Some(&place) {
+        let Some(&rect) = free else { return };
+        if places.first() != Some(&rect) {
             // Away from the usual position, a thin line connects the note with its point.
-            let edge = if place.x > point.0 { place.x - 1.0 } else { place.x + place.width + 1.0 };
-            let middle = (edge, place.y + place.height / 2.0);
-            self.scene.line(point, middle, Stroke::solid(Color::GREY.with_alpha(0.7), 0.6));
+            let edge = if rect.x > point.0 { rect.x - 1.0 } else { rect.x + rect.width + 1.0 };
+            let middle = (edge, rect.y + rect.height / 2.0);
+            self.scene.line(point, middle, Stroke::solid(Color::GRAY.with_alpha(0.7), 0.6));
         }
         // Lines may pass behind the text, not through it.
-        let corner = (place.x + place.width, place.y + place.height);
-        self.scene.rect((place.x, place.y), corner, Some(Color::WHITE.with_alpha(0.75)), None);
+        let corner = (rect.x + rect.width, rect.y + rect.height);
+        self.scene.rect((rect.x, rect.y), corner, Some(Color::WHITE.with_alpha(0.75)), None);
         for (at, line) in lines.iter().enumerate() {
-            let baseline = place.y + (at as f64 + 0.8) * NOTE_LINE;
-            self.scene.text((place.x, baseline), line.as_str(), NOTE_SIZE, Anchor::Start);
+            let baseline = rect.y + (at as f64 + 0.8) * NOTE_LINE;
+            self.scene.text((rect.x, baseline), line.as_str(), NOTE_SIZE, Anchor::Start);
         }
-        self.taken.push(place);
+        self.taken.push(rect);
     }
 
-    fn inside(&self, place: &Rect) -> bool {
+    fn inside(&self, rect: &Rect) -> bool {
         let Rect { x, y, width, height } = self.rect;
-        place.x >= x && place.y >= y && place.x + place.width <= x + width && place.y + place.height <= y + height
+        rect.x >= x && rect.y >= y && rect.x + rect.width <= x + width && rect.y + rect.height <= y + height
     }
 }
 
@@ -375,13 +374,13 @@ fn note_places((x, y): (f64, f64), (width, height): (f64, f64)) -> impl Iterator
     // Right before left, and horizontal before diagonal.
     let corners =
         [(1.0, -0.4), (1.0, 0.4), (-1.0, -0.4), (-1.0, 0.4), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)];
-    let place = move |away: f64, (right, down): (f64, f64)| Rect {
+    let beside = move |away: f64, (right, down): (f64, f64)| Rect {
         x: if right > 0.0 { x + away } else { x - away - width },
         y: if down > 0.0 { y + away * down } else { y + away * down - height },
         width,
         height,
     };
-    [6.0, 16.0, 30.0, 48.0, 70.0, 100.0].into_iter().flat_map(move |away| corners.map(|corner| place(away, corner)))
+    [6.0, 16.0, 30.0, 48.0, 70.0, 100.0].into_iter().flat_map(move |away| corners.map(|corner| beside(away, corner)))
 }
 
 fn overlap(a: &Rect, b: &Rect) -> bool {

@@ -102,12 +102,12 @@ impl Pareto {
         best.sort_by(|a, b| a.per_user.total_cmp(&b.per_user));
         let (all, frontier) = (if spec.strict { "All runs" } else { "All settings" }, "Pareto frontier");
         let line = Stroke::solid(category(0), 1.8);
-        let grey = Color::GREY.with_alpha(0.6);
+        let gray = Color::GRAY.with_alpha(0.6);
         let mut series = vec![
             Series::Points {
                 name: all.to_owned(),
                 points: self.points.iter().map(place).collect(),
-                fill: grey,
+                fill: gray,
                 hints: self.points.iter().map(hint).collect(),
             },
             Series::Line {
@@ -139,7 +139,7 @@ impl Pareto {
             panels: vec![panel],
             columns: 1,
             size: (480.0, 330.0),
-            legend: vec![LegendEntry::Point(grey, all.into()), LegendEntry::Line(line, Marker::Disc, frontier.into())],
+            legend: vec![LegendEntry::Point(gray, all.into()), LegendEntry::Line(line, Marker::Disc, frontier.into())],
             table: self.table(&best),
         }
     }

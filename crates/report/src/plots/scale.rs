@@ -21,7 +21,7 @@ const LINEAR_BELOW: f64 = 2.0;
 impl ScaleKind {
     /// Position of `value` on an unbounded axis; `None` if it has none.
     fn forward(self, value: f64) -> Option<f64> {
-        let place = match self {
+        let position = match self {
             ScaleKind::Linear => value,
             ScaleKind::Log => (value > 0.0).then(|| value.log10())?,
             ScaleKind::Symlog if value.abs() <= LINEAR_BELOW => value / LINEAR_BELOW,
@@ -30,7 +30,7 @@ impl ScaleKind {
             ScaleKind::Logit => (value > 0.0 && value < 1.0).then(|| (value / (1.0 - value)).log10())?,
             ScaleKind::Sqrt => value.signum() * value.abs().sqrt(),
         };
-        place.is_finite().then_some(place)
+        position.is_finite().then_some(position)
     }
 }
 
@@ -53,8 +53,8 @@ impl Scale {
             _ if kind == ScaleKind::Logit => (0.1, 0.9),
             _ => (1.0, 10.0),
         };
-        let place = |value| kind.forward(value).expect("both ends were seen to have a place");
-        Scale { kind, low, high, from: place(low), to: place(high), whole: false }
+        let position = |value| kind.forward(value).expect("both ends were seen to have a position");
+        Scale { kind, low, high, from: position(low), to: position(high), whole: false }
     }
 
     /// Restricts ticks to integers if `whole` is set.
@@ -75,9 +75,9 @@ impl Scale {
     }
 
     /// Position of `value`: 0 at the low end, 1 at the high end.
-    pub(super) fn place(&self, value: f64) -> Option<f64> {
-        let place = (self.kind.forward(value)? - self.from) / (self.to - self.from);
-        (-1e-9..=1.0 + 1e-9).contains(&place).then_some(place)
+    pub(super) fn position(&self, value: f64) -> Option<f64> {
+        let position = (self.kind.forward(value)? - self.from) / (self.to - self.from);
+        (-1e-9..=1.0 + 1e-9).contains(&position).then_some(position)
     }
 
     /// The values with a tick, and their labels; about `wish` of them.
@@ -88,11 +88,11 @@ impl Scale {
         let distance = 1.0 / (wish as f64 * 1.6);
         let mut taken: Vec<(f64, f64)> = Vec::new();
         for value in self.candidates() {
-            if let Some(place) = self.place(value)
+            if let Some(position) = self.position(value)
                 && (!self.whole || value.fract() == 0.0)
-                && taken.iter().all(|(_, other)| (place - other).abs() >= distance)
+                && taken.iter().all(|(_, other)| (position - other).abs() >= distance)
             {
-                taken.push((value, place));
+                taken.push((value, position));
             }
         }
         if taken.len() < 2 {
@@ -192,18 +192,18 @@ mod tests {
     #[test]
     fn values_without_a_place_have_none() {
         let scale = Scale::new(ScaleKind::Log, 1.0, 100.0);
-        assert_eq!(scale.place(0.0), None);
-        assert_eq!(scale.place(f64::NAN), None);
-        assert_eq!(scale.place(f64::INFINITY), None);
-        assert_eq!(scale.place(10.0), Some(0.5));
+        assert_eq!(scale.position(0.0), None);
+        assert_eq!(scale.position(f64::NAN), None);
+        assert_eq!(scale.position(f64::INFINITY), None);
+        assert_eq!(scale.position(10.0), Some(0.5));
     }
 
     #[test]
     fn a_single_value_gets_room_around_it() {
         for kind in [ScaleKind::Linear, ScaleKind::Log, ScaleKind::Symlog, ScaleKind::Asinh, ScaleKind::Sqrt] {
             let scale = Scale::new(kind, 7.0, 7.0);
-            let place = scale.place(7.0).unwrap();
-            assert!((0.3..0.7).contains(&place), "{kind:?} {place}");
+            let position = scale.position(7.0).unwrap();
+            assert!((0.3..0.7).contains(&position), "{kind:?} {position}");
             assert!(scale.ticks(6).len() >= 2, "{kind:?}");
         }
         assert!(Scale::new(ScaleKind::Log, -5.0, 0.0).ticks(6).len() >= 2);

@@ -11,7 +11,7 @@ impl Color {
     pub(crate) const BLACK: Color = Color::hex(0x00_00_00);
     /// The color of axis lines and texts.
     pub(crate) const INK: Color = Color::hex(0x26_26_26);
-    pub(crate) const GREY: Color = Color::hex(0x80_80_80);
+    pub(crate) const GRAY: Color = Color::hex(0x80_80_80);
     pub(crate) const WHITE: Color = Color::hex(0xFF_FF_FF);
 
     /// From `0xRRGGBB`.

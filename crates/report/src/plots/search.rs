@@ -220,7 +220,7 @@ fn panel(
         Series::Line {
             name: String::new(),
             points: all.iter().map(|(load, value, ..)| (*load, value.min(top))).collect(),
-            stroke: Stroke::solid(Color::GREY.with_alpha(0.6), 1.0),
+            stroke: Stroke::solid(Color::GRAY.with_alpha(0.6), 1.0),
             marker: Marker::None,
             hints: Vec::new(),
         },

@@ -143,10 +143,10 @@ fn closed_loop_has_intervals_and_no_schedule() {
 }
 
 #[test]
-fn colours_are_on_a_terminal_only() {
+fn colors_are_on_a_terminal_only() {
     let record = record(paced(10.0), healthy(0.0), 40.2);
-    let colour = own_report(&record, BlockStyle { colour: true, ..BlockStyle::PLAIN });
-    assert!(colour.contains("\x1b[32m✔ no warnings\x1b[0m"), "{colour}");
+    let color = own_report(&record, BlockStyle { color: true, ..BlockStyle::PLAIN });
+    assert!(color.contains("\x1b[32m✔ no warnings\x1b[0m"), "{color}");
 }
 
 /// A block with classes, warnings and three percentiles is one screen, and says what it leaves to `--verbose`.

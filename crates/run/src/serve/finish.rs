@@ -1,11 +1,9 @@
 //! After the last row: samples, the record, and the caveats of the run.
 
-mod cache_check;
+mod checks;
 pub(crate) mod early_stop;
 pub(crate) mod record;
 pub(crate) mod samples;
-mod tokenizer_check;
-mod usage_check;
 
 use tacho_core::json::Value;
 use tacho_loadgen::StopReason;
@@ -94,11 +92,11 @@ fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Opti
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(StopReason::Precise));
     // Only this rank's prompts are known here.
-    let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();
+    let cache = plan.ranks.is_none().then(|| checks::cache(plan, prepared, record)).flatten();
     [
         early_stop::imprecise(sought, record),
-        tokenizer_check::caveat(plan, prepared, record).or_else(|| usage_check::prompts(plan, prepared, record)),
-        usage_check::outputs(prepared, record),
+        checks::tokenizer(plan, prepared, record).or_else(|| checks::prompts(plan, prepared, record)),
+        checks::outputs(prepared, record),
         cache,
         drafts(plan, record),
     ]

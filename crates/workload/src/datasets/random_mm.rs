@@ -125,7 +125,7 @@ impl RandomMmSpec {
                 known: self.limits.iter().map(|(name, _)| name.clone()).collect(),
             })?;
         }
-        let buckets = self.buckets.normalised()?;
+        let buckets = self.buckets.normalized()?;
         let mut limits = Vec::new();
         for modality in [Modality::Image, Modality::Video] {
             let used = buckets.iter().any(|(bucket, _)| bucket.modality().is_ok_and(|found| found == modality));

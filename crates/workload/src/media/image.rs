@@ -51,9 +51,9 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     if !is_image(header.width as usize, header.height as usize) {
         return None;
     }
-    // Pillow keeps 16-bit grey and clips values above 255 when it converts them to colours.
-    let deep_grey = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
-    if !deep_grey {
+    // Pillow keeps 16-bit gray and clips values above 255 when it converts them to colors.
+    let deep_gray = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
+    if !deep_gray {
         decoder.set_transformations(png::Transformations::normalize_to_color8());
     }
     let mut reader = decoder.read_info().ok()?;
@@ -61,11 +61,11 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     let frame = reader.next_frame(&mut samples).ok()?;
     samples.truncate(frame.buffer_size());
     let pixels = match frame.color_type {
-        png::ColorType::Grayscale if deep_grey => {
-            samples.chunks_exact(2).flat_map(|grey| [if grey[0] > 0 { 255 } else { grey[1] }; 3]).collect()
+        png::ColorType::Grayscale if deep_gray => {
+            samples.chunks_exact(2).flat_map(|gray| [if gray[0] > 0 { 255 } else { gray[1] }; 3]).collect()
         }
         png::ColorType::Rgb => samples,
-        png::ColorType::Grayscale => samples.iter().flat_map(|&grey| [grey; 3]).collect(),
+        png::ColorType::Grayscale => samples.iter().flat_map(|&gray| [gray; 3]).collect(),
         png::ColorType::GrayscaleAlpha => {
             samples.chunks_exact(2).flat_map(|pixel| [over_white(pixel[0], pixel[1]); 3]).collect()
         }
@@ -90,7 +90,7 @@ fn decode_webp(file: &[u8]) -> Option<Rgb> {
     Some(Rgb { width, height, pixels })
 }
 
-/// Composites colours with opacity over white, in place: a few bytes can claim to be the largest accepted image.
+/// Composites colors with opacity over white, in place: a few bytes can claim to be the largest accepted image.
 fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
     let pixels = samples.len() / 4;
     for at in 0..pixels {
@@ -103,10 +103,10 @@ fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
     samples
 }
 
-/// Composites a colour with its opacity over white, rounded as in Pillow.
-pub(super) fn over_white(colour: u8, opacity: u8) -> u8 {
-    let (colour, opacity) = (u32::from(colour), u32::from(opacity));
-    let sum = 255 * (255 - opacity) + colour * opacity + 128;
+/// Composites a color with its opacity over white, rounded as in Pillow.
+pub(super) fn over_white(color: u8, opacity: u8) -> u8 {
+    let (color, opacity) = (u32::from(color), u32::from(opacity));
+    let sum = 255 * (255 - opacity) + color * opacity + 128;
     (((sum >> 8) + sum) >> 8) as u8
 }
 

@@ -1,5 +1,5 @@
 //! A JPEG decoder with the same pixels as libjpeg-turbo: the slow integer transform, smooth upsampling, fixed-point
-//! colours. Baseline and progressive files of one or three components. The decoders that exist as libraries are off by up
+//! colors. Baseline and progressive files of one or three components. The decoders that exist as libraries are off by up
 //! to two levels, which changes the bytes of an image that is encoded again.
 
 mod entropy;
@@ -192,13 +192,11 @@ impl Decoder {
             planes.push(upsample(&samples, component, (h, v), (self.width, self.height))?);
         }
         let pixels = match &planes[..] {
-            [grey] => grey.iter().flat_map(|&sample| [sample; 3]).collect(),
+            [gray] => gray.iter().flat_map(|&sample| [sample; 3]).collect(),
             [first, second, third] if self.is_rgb() => {
                 first.iter().zip(second).zip(third).flat_map(|((&r, &g), &b)| [r, g, b]).collect()
             }
-            [luma, blue, red] => {
-                luma.iter().zip(blue).zip(red).flat_map(|((&y, &cb), &cr)| colour(y, cb, cr)).collect()
-            }
+            [luma, blue, red] => luma.iter().zip(blue).zip(red).flat_map(|((&y, &cb), &cr)| color(y, cb, cr)).collect(),
             _ => return None,
         };
         Some(Rgb { width: self.width, height: self.height, pixels })
@@ -230,7 +228,7 @@ impl Component {
 }
 
 /// Converts to RGB in 16-bit fixed point.
-fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
+fn color(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     const HALF: i32 = 1 << 15;
     let (y, cb, cr) = (i32::from(y), i32::from(cb) - 128, i32::from(cr) - 128);
     let red = y + ((91_881 * cr + HALF) >> 16);

@@ -74,7 +74,7 @@ impl Buckets {
     }
 
     /// The sizes with nonzero weight, normalized to a sum of one.
-    pub(crate) fn normalised(&self) -> Result<Vec<(Bucket, f64)>, Error> {
+    pub(crate) fn normalized(&self) -> Result<Vec<(Bucket, f64)>, Error> {
         if self.entries.iter().any(|(_, share)| *share < 0.0) {
             return Err(Error::NegativeBucket);
         }
@@ -118,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_normalised_in_order() {
-        let shares: Vec<f64> = Buckets::default().normalised().unwrap().into_iter().map(|(_, share)| share).collect();
+    fn shares_are_normalized_in_order() {
+        let shares: Vec<f64> = Buckets::default().normalized().unwrap().into_iter().map(|(_, share)| share).collect();
         assert_eq!(shares, [0.5, 0.5]);
-        assert!(matches!(Buckets::parse("{(8, 8, 1): 0}").unwrap().normalised(), Err(Error::NoBucket)));
-        assert!(matches!(Buckets::parse("{(8, 8, 1): -1}").unwrap().normalised(), Err(Error::NegativeBucket)));
+        assert!(matches!(Buckets::parse("{(8, 8, 1): 0}").unwrap().normalized(), Err(Error::NoBucket)));
+        assert!(matches!(Buckets::parse("{(8, 8, 1): -1}").unwrap().normalized(), Err(Error::NegativeBucket)));
         assert!(Bucket { height: 8, width: 8, frames: 0 }.modality().is_err());
     }
 }

@@ -92,9 +92,9 @@ pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     let mut order: Vec<usize> = (0..trace.steps.len()).collect();
     order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
     let mut known: HashSet<(usize, u64), Mixing> = HashSet::default();
-    for place in order {
-        let owner = if scope == Scope::Tree { trees[place] } else { 0 };
-        if let Some(blocks) = &mut trace.steps[place].blocks {
+    for index in order {
+        let owner = if scope == Scope::Tree { trees[index] } else { 0 };
+        if let Some(blocks) = &mut trace.steps[index].blocks {
             let seen = blocks.named.iter().take_while(|(id, _)| known.contains(&(owner, *id)));
             blocks.cached_ideal = seen.map(|(_, tokens)| tokens).sum();
             known.extend(blocks.named.iter().map(|(id, _)| (owner, *id)));

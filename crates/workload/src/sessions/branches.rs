@@ -16,12 +16,12 @@ impl Trace {
     fn branch_up_to(&mut self, most: usize) -> Result<(), TraceError> {
         let mut names = Names::default();
         let mut waiting = vec![Vec::new(); self.steps.len()];
-        self.steps.iter().enumerate().for_each(|(place, step)| note(&mut waiting, place, step));
+        self.steps.iter().enumerate().for_each(|(index, step)| note(&mut waiting, index, step));
         // In reverse order, so that a branch includes the branches that start in it.
-        for place in self.in_order().into_iter().rev() {
-            let answers = self.steps[place].answers();
-            let after = if answers > 1 { all_after(&waiting, place) } else { BTreeSet::new() };
-            if !after.iter().any(|&step| self.follows(step, place)) {
+        for index in self.in_order().into_iter().rev() {
+            let answers = self.steps[index].answers();
+            let after = if answers > 1 { all_after(&waiting, index) } else { BTreeSet::new() };
+            if !after.iter().any(|&step| self.follows(step, index)) {
                 continue;
             }
             if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > most {
@@ -30,7 +30,7 @@ impl Trace {
             }
             for choice in 1..answers {
                 let from = self.steps.len();
-                self.copy_after(place, &after, choice, &mut names);
+                self.copy_after(index, &after, choice, &mut names);
                 waiting.resize(self.steps.len(), Vec::new());
                 (from..self.steps.len()).for_each(|copy| note(&mut waiting, copy, &self.steps[copy]));
             }
@@ -39,24 +39,24 @@ impl Trace {
     }
 
     /// Whether a step continues from the completion of another.
-    fn follows(&self, step: usize, place: usize) -> bool {
+    fn follows(&self, step: usize, index: usize) -> bool {
         let step = &self.steps[step];
         match &step.history {
-            History::Live => self.previous(step) == Some(place),
-            History::Fork => step.parents.first().is_some_and(|edge| edge.parent == place),
-            History::Edges(takes) => takes.iter().any(|(parent, take)| *parent == place && *take != Take::New),
+            History::Live => self.previous(step) == Some(index),
+            History::Fork => step.parents.first().is_some_and(|edge| edge.parent == index),
+            History::Edges(takes) => takes.iter().any(|(parent, take)| *parent == index && *take != Take::New),
             History::None | History::Recorded => false,
         }
     }
 
     /// Copies the steps after one more choice.
-    fn copy_after(&mut self, place: usize, after: &BTreeSet<usize>, choice: usize, names: &mut Names) {
+    fn copy_after(&mut self, index: usize, after: &BTreeSet<usize>, choice: usize, names: &mut Names) {
         let count = self.steps.len();
-        let places: HashMap<usize, usize> = after.iter().enumerate().map(|(next, &at)| (at, count + next)).collect();
+        let indices: HashMap<usize, usize> = after.iter().enumerate().map(|(next, &at)| (at, count + next)).collect();
         let mut renamed = HashMap::new();
         let copies = after.iter().map(|&at| {
             let mut copy = self.steps[at].clone();
-            if self.follows(at, place) {
+            if self.follows(at, index) {
                 copy.choice = choice;
             }
             // Steps before the branch belong to another session.
@@ -67,7 +67,7 @@ impl Trace {
             }
             copy.session = renamed.entry(copy.session.clone()).or_insert_with(|| names.next(&copy.session)).clone();
             copy.root = copy.root.map(|_| false);
-            copy.moved(&|place| places.get(&place).copied().unwrap_or(place))
+            copy.moved(&|index| indices.get(&index).copied().unwrap_or(index))
         });
         let copies: Vec<Step> = copies.collect();
         self.steps.extend(copies);
@@ -88,15 +88,15 @@ impl Names {
 }
 
 /// Records the steps that a step waits for or is sent along with.
-fn note(waiting: &mut [Vec<usize>], place: usize, step: &Step) {
+fn note(waiting: &mut [Vec<usize>], index: usize, step: &Step) {
     let others = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
-    others.for_each(|other| waiting[other].push(place));
+    others.for_each(|other| waiting[other].push(index));
 }
 
 /// All steps that wait for a step, directly or not, and those sent along with them.
-fn all_after(waiting: &[Vec<usize>], place: usize) -> BTreeSet<usize> {
+fn all_after(waiting: &[Vec<usize>], index: usize) -> BTreeSet<usize> {
     let mut after = BTreeSet::new();
-    let mut open = waiting[place].clone();
+    let mut open = waiting[index].clone();
     while let Some(next) = open.pop() {
         if after.insert(next) {
             open.extend(&waiting[next]);

@@ -36,16 +36,16 @@ impl Trace {
     ) -> Result<(), TraceError> {
         let (trees, tree_count) = self.trees();
         let mut order: Vec<Vec<usize>> = vec![Vec::new(); tree_count];
-        for place in self.in_order() {
-            order[trees[place]].push(place);
+        for index in self.in_order() {
+            order[trees[index]].push(index);
         }
         let mut random = Random::new(u64::from(seed.wrapping_add(SEED)));
-        let mut requests: Vec<usize> = (0..self.steps.len()).filter(|&place| self.steps[place].sends()).collect();
+        let mut requests: Vec<usize> = (0..self.steps.len()).filter(|&index| self.steps[index].sends()).collect();
         random.shuffle(&mut requests);
         let mut drawn: Vec<usize> = Vec::with_capacity(count);
         let mut is_drawn = vec![false; tree_count];
         let mut keeps = vec![false; self.steps.len()];
-        self.before()?.into_iter().flatten().for_each(|(place, _)| keeps[place] = true);
+        self.before()?.into_iter().flatten().for_each(|(index, _)| keeps[index] = true);
         let mut answers = Answers { tokenizer, seed, output_len, blocks: None };
         let times = self.earliest_ms();
         for first in requests {
@@ -58,13 +58,13 @@ impl Trace {
             }
             drawn.push(tree);
             let left = random.random();
-            let past = order[tree].iter().position(|&place| place == first).unwrap_or(0);
-            for &place in &order[tree][..past] {
-                let answer = if keeps[place] { answers.of(&self.steps[place])? } else { String::new() };
-                self.steps[place].answered = Some(answer);
+            let past = order[tree].iter().position(|&index| index == first).unwrap_or(0);
+            for &index in &order[tree][..past] {
+                let answer = if keeps[index] { answers.of(&self.steps[index])? } else { String::new() };
+                self.steps[index].answered = Some(answer);
             }
             let (before, after) = order[tree].split_at(past);
-            let last = before.iter().map(|&place| times[place]).fold(f64::NEG_INFINITY, f64::max).min(times[first]);
+            let last = before.iter().map(|&index| times[index]).fold(f64::NEG_INFINITY, f64::max).min(times[first]);
             let cut = if past == 0 { times[first] } else { times[first] - left * (times[first] - last) };
             self.leave(before, after, left, cut);
         }
@@ -75,26 +75,26 @@ impl Trace {
 
     /// Removes the times of answered steps, and what had passed by `cut` from those of the others.
     fn leave(&mut self, before: &[usize], after: &[usize], left: f64, cut: f64) {
-        for &place in before {
-            let step = &mut self.steps[place];
+        for &index in before {
+            let step = &mut self.steps[index];
             (step.at_ms, step.start_delay_ms, step.gap_ms) = (None, None, None);
             step.parents.iter_mut().for_each(|edge| edge.after_ms = 0.0);
         }
-        for &place in after {
+        for &index in after {
             let mut pause: Option<f64> = None;
-            for at in 0..self.steps[place].parents.len() {
-                let edge = self.steps[place].parents[at];
+            for at in 0..self.steps[index].parents.len() {
+                let edge = self.steps[index].parents[at];
                 if self.steps[edge.parent].answered.is_some() {
                     pause = Some(pause.unwrap_or(0.0).max(edge.after_ms * left));
-                    self.steps[place].parents[at].after_ms = 0.0;
+                    self.steps[index].parents[at].after_ms = 0.0;
                 }
             }
-            let step = &mut self.steps[place];
+            let step = &mut self.steps[index];
             step.start_delay_ms = pause.map(clean).or(step.start_delay_ms);
             step.at_ms = step.at_ms.map(|at| clean((at - cut).max(0.0)));
         }
-        for &place in before.iter().chain(after) {
-            self.steps[place].notes.recorded_start_ms = None;
+        for &index in before.iter().chain(after) {
+            self.steps[index].notes.recorded_start_ms = None;
         }
     }
 
@@ -102,12 +102,12 @@ impl Trace {
     fn reorder(&mut self, trees: &[usize], order: &[usize]) {
         let mut rank = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, &tree)| rank[tree] = at);
-        let mut places: Vec<usize> = (0..self.steps.len()).collect();
-        places.sort_by_key(|&place| rank[trees[place]]);
-        let mut to = vec![0; places.len()];
-        places.iter().enumerate().for_each(|(at, &place)| to[place] = at);
+        let mut indices: Vec<usize> = (0..self.steps.len()).collect();
+        indices.sort_by_key(|&index| rank[trees[index]]);
+        let mut to = vec![0; indices.len()];
+        indices.iter().enumerate().for_each(|(at, &index)| to[index] = at);
         let mut steps: Vec<Option<Step>> = std::mem::take(&mut self.steps).into_iter().map(Some).collect();
-        let moved = places.iter().filter_map(|&place| Some(steps[place].take()?.moved(&|place| to[place])));
+        let moved = indices.iter().filter_map(|&index| Some(steps[index].take()?.moved(&|index| to[index])));
         self.steps = moved.collect();
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         let tokenizer = Tokenizer::builtin();
         let started = started(&trace([40; 3]), 3, 4);
         let mut lengths = Vec::new();
-        for (place, step) in started.steps.iter().enumerate() {
+        for (index, step) in started.steps.iter().enumerate() {
             if let Some(answer) = &step.answered {
                 assert!(!step.sends());
                 lengths.push(tokenizer.count(answer, false));
@@ -234,7 +234,7 @@ mod tests {
             for edge in &step.parents {
                 let first = started.steps[edge.parent].answered.is_some();
                 assert_eq!((edge.after_ms, step.start_delay_ms.is_some()), (if first { 0.0 } else { 1_000.0 }, first));
-                assert!(step.start_delay_ms.is_none_or(|ms| (0.0..1_000.0).contains(&ms)), "{place}");
+                assert!(step.start_delay_ms.is_none_or(|ms| (0.0..1_000.0).contains(&ms)), "{index}");
             }
         }
         // Random tokens rarely decode to a text that encodes to exactly as many.

@@ -87,8 +87,8 @@ impl Trace {
         let (trees, count) = self.trees();
         let times = self.earliest_ms();
         let mut begins = vec![f64::INFINITY; count];
-        for (place, tree) in trees.iter().enumerate() {
-            begins[*tree] = begins[*tree].min(times[place]);
+        for (index, tree) in trees.iter().enumerate() {
+            begins[*tree] = begins[*tree].min(times[index]);
         }
         let (from, to) = scaling.window_ms;
         let within = |begin: f64| from.is_none_or(|from| begin >= from) && to.is_none_or(|to| begin <= to);
@@ -114,7 +114,7 @@ impl Trace {
         }
         if kept.len() < count {
             let kept: std::collections::HashSet<usize> = kept.into_iter().collect();
-            self.retain(|place| kept.contains(&trees[place]));
+            self.retain(|index| kept.contains(&trees[index]));
             self.start_at_the_earliest();
         }
         Ok(())
@@ -137,12 +137,12 @@ impl Trace {
             return Err(TraceError::Setting { flag: "--sessions-max-turns", problem: "0 leaves nothing".into() });
         }
         let mut kept = vec![true; self.steps.len()];
-        for place in self.in_order() {
-            let step = &self.steps[place];
+        for index in self.in_order() {
+            let step = &self.steps[index];
             let early = !matches!(step.turn, Turn::Number(turn) if turn >= turns);
-            kept[place] = early && step.parents.iter().all(|edge| kept[edge.parent]);
+            kept[index] = early && step.parents.iter().all(|edge| kept[edge.parent]);
         }
-        self.retain(|place| kept[place]);
+        self.retain(|index| kept[index]);
         Ok(())
     }
 
@@ -180,25 +180,25 @@ impl Trace {
             self.notices.push(format!("{there} sessions are taken over and over: a prefix cache knows the copies"));
         }
         if count < there {
-            self.retain(|place| trees[place] < count);
+            self.retain(|index| trees[index] < count);
             return Ok(());
         }
         check_steps("--num-sessions", self.steps.len(), count.div_ceil(there))?;
         let steps = self.steps.clone();
         let span = self.earliest_ms().into_iter().fold(0.0, f64::max);
         for copy in 1..count.div_ceil(there) {
-            let wanted = |place: &usize| copy * there + trees[*place] < count;
-            let mut places = vec![usize::MAX; steps.len()];
-            for place in (0..steps.len()).filter(wanted) {
-                places[place] = self.steps.len();
-                let mut step = steps[place].clone();
+            let wanted = |index: &usize| copy * there + trees[*index] < count;
+            let mut indices = vec![usize::MAX; steps.len()];
+            for index in (0..steps.len()).filter(wanted) {
+                indices[index] = self.steps.len();
+                let mut step = steps[index].clone();
                 step.session = format!("{}~{}", step.session, copy + 1);
                 step.at_ms = step.at_ms.map(|at| clean(at + span * copy as f64));
                 self.steps.push(step);
             }
-            for (place, &at) in places.iter().enumerate().filter(|(_, at)| **at != usize::MAX) {
-                self.steps[at] = self.steps[at].clone().renumbered(&places);
-                debug_assert_eq!(self.steps[at].parents.len(), steps[place].parents.len());
+            for (index, &at) in indices.iter().enumerate().filter(|(_, at)| **at != usize::MAX) {
+                self.steps[at] = self.steps[at].clone().renumbered(&indices);
+                debug_assert_eq!(self.steps[at].parents.len(), steps[index].parents.len());
             }
         }
         Ok(())
@@ -206,12 +206,12 @@ impl Trace {
 
     /// Keeps the selected steps; the parents of each must be kept too.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
-        let mut places = vec![usize::MAX; self.steps.len()];
-        for (next, place) in (0..self.steps.len()).filter(|&place| keep(place)).enumerate() {
-            places[place] = next;
+        let mut indices = vec![usize::MAX; self.steps.len()];
+        for (next, index) in (0..self.steps.len()).filter(|&index| keep(index)).enumerate() {
+            indices[index] = next;
         }
-        let steps = std::mem::take(&mut self.steps).into_iter().enumerate().filter(|(place, _)| keep(*place));
-        self.steps = steps.map(|(_, step)| step.renumbered(&places)).collect();
+        let steps = std::mem::take(&mut self.steps).into_iter().enumerate().filter(|(index, _)| keep(*index));
+        self.steps = steps.map(|(_, step)| step.renumbered(&indices)).collect();
     }
 
     /// Shortens pauses, and idle times between the earliest times of consecutive steps.
@@ -224,10 +224,10 @@ impl Trace {
         let mut order: Vec<usize> = (0..self.steps.len()).collect();
         order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
         let (mut last, mut saved) = (0.0, 0.0);
-        for place in order {
-            saved += (times[place] - last - cap).max(0.0);
-            last = times[place];
-            let step = &mut self.steps[place];
+        for index in order {
+            saved += (times[index] - last - cap).max(0.0);
+            last = times[index];
+            let step = &mut self.steps[index];
             step.at_ms = step.at_ms.map(|at| clean((at - saved).max(0.0)));
         }
     }
@@ -243,8 +243,8 @@ impl Trace {
 }
 
 impl Step {
-    fn renumbered(self, places: &[usize]) -> Self {
-        self.moved(&|place| places[place])
+    fn renumbered(self, indices: &[usize]) -> Self {
+        self.moved(&|index| indices[index])
     }
 
     /// The step with its references mapped to other indices.
@@ -316,14 +316,15 @@ mod tests {
         assert_eq!((sample(1).len(), sample(1)), (10, sample(1)));
         assert!((2..9).any(|seed| sample(seed) != sample(1)));
         let all = ids(&many());
-        let places: Vec<usize> = sample(3).iter().map(|id| all.iter().position(|known| known == id).unwrap()).collect();
-        assert!(places.is_sorted(), "{places:?}");
+        let indices: Vec<usize> =
+            sample(3).iter().map(|id| all.iter().position(|known| known == id).unwrap()).collect();
+        assert!(indices.is_sorted(), "{indices:?}");
     }
 
     #[test]
     fn rounds_repeat_single_requests_with_live_answers() {
         let mut single = trace();
-        single.retain(|place| place % 2 == 0);
+        single.retain(|index| index % 2 == 0);
         single.scale(&Scaling { rounds: Some(3), ..Scaling::default() }).unwrap();
         assert_eq!(ids(&single), ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]);
         let last = &single.steps[5];

@@ -62,11 +62,11 @@ impl Trace {
     pub fn think(&mut self, time: &ThinkTime, seed: u32) -> Result<(), TraceError> {
         let mut random = RandomState::new(seed);
         let mut drawn = 0;
-        for place in 0..self.steps.len() {
-            let session = self.steps[place].session.clone();
-            let own = self.steps[place].parents.iter().position(|edge| self.steps[edge.parent].session == session);
-            let Some(own) = own.filter(|_| self.steps[place].sends()) else { continue };
-            let step = &mut self.steps[place];
+        for index in 0..self.steps.len() {
+            let session = self.steps[index].session.clone();
+            let own = self.steps[index].parents.iter().position(|edge| self.steps[edge.parent].session == session);
+            let Some(own) = own.filter(|_| self.steps[index].sends()) else { continue };
+            let step = &mut self.steps[index];
             step.parents[own].after_ms = time.draw(&mut random) * 1000.0;
             step.at_ms = None;
             drawn += 1;

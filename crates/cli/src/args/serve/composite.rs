@@ -144,7 +144,7 @@ impl TargetArgs {
 }
 
 impl ReportArgs {
-    /// Thresholds in ms at which gaps change colour in the timeline, in the given order.
+    /// Thresholds in ms at which gaps change color in the timeline, in the given order.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
         gap_thresholds(&self.timeline_itl_thresholds.value)
     }

@@ -43,7 +43,7 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
         let Row { name, value, interval, scheduled } = row;
         format!("{name:<16}{value:>9}   {interval:<19}{scheduled}").trim_end().to_owned()
     };
-    std::iter::once(Ink::Dim.paint(style.colour, &line(&head))).chain(rows.iter().map(line)).collect()
+    std::iter::once(Ink::Dim.paint(style.color, &line(&head))).chain(rows.iter().map(line)).collect()
 }
 
 const RATES: [(&str, &str); 5] = [

@@ -55,30 +55,32 @@ impl CurveStyles {
             .collect()
     }
 
-    fn place(&self, at: usize, text: &str) -> usize {
+    fn index_of(&self, at: usize, text: &str) -> usize {
         self.values[at].0.iter().position(|known| known == text).unwrap_or(0)
     }
 
-    fn color(&self, place: usize) -> Color {
+    fn color(&self, index: usize) -> Color {
         match self.values.first() {
-            Some((values, true)) if values.len() > 1 => sequence(place, values.len()),
-            _ => category(place),
+            Some((values, true)) if values.len() > 1 => sequence(index, values.len()),
+            _ => category(index),
         }
     }
 
     fn stroke(&self, texts: &[String]) -> (Stroke, Marker) {
-        let place = |at: usize| texts.get(at).map_or(0, |text| self.place(at, text));
-        let dash = if texts.len() > 1 { DASHES[place(1) % DASHES.len()] } else { &[] };
+        let index = |at: usize| texts.get(at).map_or(0, |text| self.index_of(at, text));
+        let dash = if texts.len() > 1 { DASHES[index(1) % DASHES.len()] } else { &[] };
         // Markers are measurements; the lines between them are not.
-        let marker = if texts.len() > 1 { Marker::ALL[place(1) % Marker::ALL.len()] } else { Marker::Disc };
-        let width = if texts.len() > 2 { 1.2 + 1.2 * place(2) as f64 } else { 1.8 };
-        (Stroke::dashed(self.color(place(0)), width, dash), marker)
+        let marker = if texts.len() > 1 { Marker::ALL[index(1) % Marker::ALL.len()] } else { Marker::Disc };
+        let width = if texts.len() > 2 { 1.2 + 1.2 * index(2) as f64 } else { 1.8 };
+        (Stroke::dashed(self.color(index(0)), width, dash), marker)
     }
 
     /// The curves of `records`: means of repeats with confidence intervals, ordered by the load variable.
     pub(super) fn series(&self, records: &[&Dict], by: &Points<'_>, error_bars: bool) -> Vec<Series> {
         let mut names: Vec<Vec<String>> = records.iter().map(|record| self.texts(record)).collect();
-        names.sort_by_key(|texts| texts.iter().enumerate().map(|(at, text)| self.place(at, text)).collect::<Vec<_>>());
+        names.sort_by_key(|texts| {
+            texts.iter().enumerate().map(|(at, text)| self.index_of(at, text)).collect::<Vec<_>>()
+        });
         names.dedup();
         let mut bands = Vec::new();
         let mut lines = Vec::new();
@@ -115,14 +117,14 @@ impl CurveStyles {
         let mut entries = Vec::new();
         for (at, (values, _)) in self.values.iter().enumerate() {
             entries.push(LegendEntry::Heading(bare(&self.keys[at])));
-            for (place, value) in values.iter().enumerate() {
+            for (index, value) in values.iter().enumerate() {
                 let (stroke, marker) = match at {
-                    0 => (Stroke::solid(self.color(place), 1.8), Marker::None),
+                    0 => (Stroke::solid(self.color(index), 1.8), Marker::None),
                     1 => {
-                        let dash = DASHES[place % DASHES.len()];
-                        (Stroke::dashed(Color::INK, 1.5, dash), Marker::ALL[place % Marker::ALL.len()])
+                        let dash = DASHES[index % DASHES.len()];
+                        (Stroke::dashed(Color::INK, 1.5, dash), Marker::ALL[index % Marker::ALL.len()])
                     }
-                    _ => (Stroke::solid(Color::INK, 1.2 + 1.2 * place as f64), Marker::None),
+                    _ => (Stroke::solid(Color::INK, 1.2 + 1.2 * index as f64), Marker::None),
                 };
                 entries.push(LegendEntry::Line(stroke, marker, value.clone()));
             }
@@ -165,7 +167,7 @@ impl Points<'_> {
             true => self.swept.iter().map(|key| record.get(key).map_or_else(String::new, python_text)).collect(),
             false => vec![number(record, self.x).map_or_else(String::new, |x| format!("{x:?}"))],
         };
-        let placed = records.iter().copied().filter(|record| self.place(record).is_some());
+        let placed = records.iter().copied().filter(|record| self.point(record).is_some());
         let groups = by_key(placed.map(|record| (key(record), record)));
         let along = |record: &Dict| self.along.filter(|_| measured).and_then(|key| order(record, key));
         let mut means: Vec<(Option<f64>, Mean)> =
@@ -179,15 +181,15 @@ impl Points<'_> {
 
     /// The single runs if there are repeats: at the set x, or at each measured one.
     fn repeats(&self, records: &[&Dict]) -> Vec<(f64, f64)> {
-        records.iter().filter_map(|record| self.place(record)).collect()
+        records.iter().filter_map(|record| self.point(record)).collect()
     }
 
-    fn place(&self, record: &Dict) -> Option<(f64, f64)> {
+    fn point(&self, record: &Dict) -> Option<(f64, f64)> {
         Some((number(record, self.x)?, number(record, self.y)?))
     }
 
     fn mean(&self, members: &[&Dict]) -> Mean {
-        let (xs, ys): (Vec<f64>, Vec<f64>) = members.iter().filter_map(|record| self.place(record)).unzip();
+        let (xs, ys): (Vec<f64>, Vec<f64>) = members.iter().filter_map(|record| self.point(record)).unzip();
         let along = self.along.filter(|key| *key != self.x);
         let text = along.and_then(|key| Some(format!("{}: {}", bare(key), value_text(members[0].get(key)?))));
         Mean {

@@ -23,12 +23,12 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
     let mut building = Building { sessions: &sessions, shape: &shape, firsts: HashMap::new(), copies: HashMap::new() };
     let mut trace = source.trace();
     // First the steps of each session in file order, then their dependencies.
-    for (place, session) in sessions.iter().enumerate() {
-        building.steps(&mut trace, place, &session.id)?;
+    for (index, session) in sessions.iter().enumerate() {
+        building.steps(&mut trace, index, &session.id)?;
     }
-    for (place, session) in sessions.iter().enumerate() {
+    for (index, session) in sessions.iter().enumerate() {
         let first = building.firsts[&session.id];
-        building.join(&mut trace, place, first)?;
+        building.join(&mut trace, index, first)?;
     }
     if sessions.iter().any(|session| session.varied_think_time) {
         trace.notices.push("think times with think_time_sigma are taken at their median".to_owned());
@@ -47,10 +47,10 @@ struct Building<'s> {
 
 impl Building<'_> {
     /// The steps of a session, each after the previous one.
-    fn steps(&mut self, trace: &mut Trace, place: usize, id: &str) -> Result<usize> {
-        let session = &self.sessions[place];
+    fn steps(&mut self, trace: &mut Trace, index: usize, id: &str) -> Result<usize> {
+        let session = &self.sessions[index];
         let first = trace.chain(id, &session.history, &session.turns, |step, turn| {
-            step.root = Some(self.shape.is_root(place));
+            step.root = Some(self.shape.is_root(index));
             step.deltas = step.history == History::Recorded && !session.isolated;
             step.prompt = turn.content.clone().map_or(Prompt::Nothing, Prompt::Given);
             step.output_tokens = turn.max_tokens;
@@ -63,8 +63,8 @@ impl Building<'_> {
     }
 
     /// Makes the children of a session wait for it, and it for those it joins.
-    fn join(&mut self, trace: &mut Trace, place: usize, first: usize) -> Result<()> {
-        let session = &self.sessions[place];
+    fn join(&mut self, trace: &mut Trace, index: usize, first: usize) -> Result<()> {
+        let session = &self.sessions[index];
         for child in &session.before {
             let child = self.start(trace, child)?;
             trace.steps[child].starts_with = Some(first);
@@ -79,7 +79,7 @@ impl Building<'_> {
                 for name in &group.children {
                     let child = self.start(trace, name)?;
                     self.hang(trace, child, first + number);
-                    let last = child + self.sessions[self.shape.place(name)].turns.len() - 1;
+                    let last = child + self.sessions[self.shape.index(name)].turns.len() - 1;
                     if let Some(joining) = group.join_at.map(|joining| first + joining) {
                         let after_ms =
                             if session.orchestrates { trace.steps[joining].parents[0].after_ms } else { 0.0 };
@@ -100,15 +100,15 @@ impl Building<'_> {
 
     /// The first step of a child. A template that is started again becomes another session, with a number.
     fn start(&mut self, trace: &mut Trace, name: &str) -> Result<usize> {
-        let place = self.shape.place(name);
-        let copies = self.copies.entry(place).or_insert(0);
+        let index = self.shape.index(name);
+        let copies = self.copies.entry(index).or_insert(0);
         *copies += 1;
         if *copies == 1 {
             return Ok(self.firsts[name]);
         }
         let id = format!("{name}#{copies}");
-        let first = self.steps(trace, place, &id)?;
-        self.join(trace, place, first)?;
+        let first = self.steps(trace, index, &id)?;
+        self.join(trace, index, first)?;
         Ok(first)
     }
 }

@@ -58,18 +58,18 @@ fn add(trace: &mut Trace, session: &str, calls: &[Call], earliest: i128) {
 /// Calls that had ended when this one started, without those that another of them followed; and calls whose response is
 /// in its prompt, although their clocks disagree.
 fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
-    let ended: Vec<usize> = (0..earlier.len()).filter(|&place| earlier[place].end <= call.start).collect();
+    let ended: Vec<usize> = (0..earlier.len()).filter(|&index| earlier[index].end <= call.start).collect();
     let followed =
-        |&place: &usize| ended.iter().any(|&other| other != place && earlier[place].end <= earlier[other].start);
-    let quoted = |place: &usize| {
-        earlier[*place].end > call.start
-            && earlier[*place].response_marks.iter().any(|mark| call.prompt_marks.contains(mark))
+        |&index: &usize| ended.iter().any(|&other| other != index && earlier[index].end <= earlier[other].start);
+    let quoted = |index: &usize| {
+        earlier[*index].end > call.start
+            && earlier[*index].response_marks.iter().any(|mark| call.prompt_marks.contains(mark))
     };
-    let edge = |place: usize| {
-        let pause = (call.start - earlier[place].end).max(0) as f64 / 1e6;
-        Edge { parent: first + place, after_ms: clean(pause) }
+    let edge = |index: usize| {
+        let pause = (call.start - earlier[index].end).max(0) as f64 / 1e6;
+        Edge { parent: first + index, after_ms: clean(pause) }
     };
-    let order = ended.iter().copied().filter(|place| !followed(place)).map(edge);
+    let order = ended.iter().copied().filter(|index| !followed(index)).map(edge);
     order.chain((0..earlier.len()).filter(quoted).map(edge)).collect()
 }
 

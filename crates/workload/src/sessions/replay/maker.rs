@@ -43,8 +43,8 @@ impl<'t> Maker<'t> {
     }
 
     /// The request of a step, and the pieces of its new part.
-    pub(super) fn request(&mut self, place: usize) -> Result<(Request, Pieces), TraceError> {
-        let step = &self.trace.steps[place];
+    pub(super) fn request(&mut self, index: usize) -> Result<(Request, Pieces), TraceError> {
+        let step = &self.trace.steps[index];
         let output = step.output_tokens.unwrap_or_else(|| self.recorded_tokens(step).unwrap_or(self.spec.output_len));
         let input = step.input_tokens.unwrap_or(0);
         let mut request = Request::text("", input, i64::try_from(output.max(1)).unwrap_or(i64::MAX));
@@ -57,14 +57,14 @@ impl<'t> Maker<'t> {
             Prompt::Nothing => {}
             _ if step.sent.is_some() => {
                 self.saved(step, &mut request, &mut overrides)?;
-                pieces = if step.blocks.is_some() { self.block_pieces(place) } else { self.message_pieces(&request) };
+                pieces = if step.blocks.is_some() { self.block_pieces(index) } else { self.message_pieces(&request) };
             }
             Prompt::Synthetic => {
-                pieces = self.synthetic(place, &mut request)?;
+                pieces = self.synthetic(index, &mut request)?;
                 overrides.set("ignore_eos", true);
             }
             Prompt::Given(content) => {
-                self.given(place, content, &mut request, &mut overrides)?;
+                self.given(index, content, &mut request, &mut overrides)?;
                 pieces = self.message_pieces(&request);
             }
         }
@@ -73,7 +73,7 @@ impl<'t> Maker<'t> {
         }
         request.overrides = (!overrides.is_empty()).then(|| overrides.into());
         request.id = Some(step.id());
-        request.session = Some(self.names[self.trees[place]].to_owned());
+        request.session = Some(self.names[self.trees[index]].to_owned());
         Ok((request, pieces))
     }
 
@@ -85,12 +85,12 @@ impl<'t> Maker<'t> {
     }
 
     /// A prompt of the recorded length; equal blocks have equal tokens.
-    fn synthetic(&mut self, place: usize, request: &mut Request) -> Result<Pieces, TraceError> {
-        let step = &self.trace.steps[place];
+    fn synthetic(&mut self, index: usize, request: &mut Request) -> Result<Pieces, TraceError> {
+        let step = &self.trace.steps[index];
         let (Some(tokenizer), Some(blocks)) = (self.tokenizer, &mut self.blocks) else {
             return Err(cannot(step, "needs a tokenizer to make up its text: leave out --skip-tokenizer-init"));
         };
-        let scope = scope(self.trace, self.trees[place]);
+        let scope = scope(self.trace, self.trees[index]);
         let mut ids = Vec::new();
         let mut left = request.prompt_len;
         for (id, tokens) in step.blocks.iter().flat_map(|blocks| &blocks.named) {
@@ -106,13 +106,13 @@ impl<'t> Maker<'t> {
         } else {
             request.content = Content::Ids(ids);
         }
-        Ok(self.block_pieces(place))
+        Ok(self.block_pieces(index))
     }
 
     /// The named blocks of a prompt, and its unshared part.
-    fn block_pieces(&self, place: usize) -> Pieces {
-        let step = &self.trace.steps[place];
-        let scope = scope(self.trace, self.trees[place]);
+    fn block_pieces(&self, index: usize) -> Pieces {
+        let step = &self.trace.steps[index];
+        let scope = scope(self.trace, self.trees[index]);
         let named = step.blocks.iter().flat_map(|blocks| &blocks.named);
         let mut pieces: Pieces = named.map(|(id, tokens)| (hash(&format!("{scope}/{id}")), *tokens)).collect();
         let shared: u64 = pieces.iter().map(|(_, tokens)| tokens).sum();
@@ -145,12 +145,12 @@ impl<'t> Maker<'t> {
 
     fn given(
         &self,
-        place: usize,
+        index: usize,
         content: &Dict,
         request: &mut Request,
         overrides: &mut Dict,
     ) -> Result<(), TraceError> {
-        let step = &self.trace.steps[place];
+        let step = &self.trace.steps[index];
         if let Some(Value::Dict(payload)) = content.get("payload") {
             self.payload(step, payload, request, overrides);
             return Ok(());
@@ -165,7 +165,7 @@ impl<'t> Maker<'t> {
             _ => Vec::new(),
         };
         if step.history == History::Recorded && (step.deltas || content.get("recorded_answer").is_some()) {
-            messages.extend(self.recorded(place));
+            messages.extend(self.recorded(index));
         }
         if let Some(result) = content.get("tool_response") {
             let text = result.as_str().map_or_else(|| dumps(result), str::to_owned);
@@ -225,9 +225,9 @@ impl<'t> Maker<'t> {
     }
 
     /// Recorded earlier messages of the same session.
-    fn recorded(&self, place: usize) -> Vec<Value> {
-        let step = &self.trace.steps[place];
-        let earlier = self.trace.steps[..place].iter().filter(|other| other.session == step.session);
+    fn recorded(&self, index: usize) -> Vec<Value> {
+        let step = &self.trace.steps[index];
+        let earlier = self.trace.steps[..index].iter().filter(|other| other.session == step.session);
         let mut messages = Vec::new();
         for other in earlier {
             let Prompt::Given(content) = &other.prompt else { continue };
@@ -302,7 +302,7 @@ mod tests {
         let trace = Trace { steps, ..Trace::new("t".into(), Format::Model) };
         let tokenizer = Tokenizer::builtin();
         let mut maker = Maker::new(&trace, &spec, Some(&tokenizer))?;
-        (0..trace.steps.len()).map(|place| maker.request(place).map(|(request, _)| request)).collect()
+        (0..trace.steps.len()).map(|index| maker.request(index).map(|(request, _)| request)).collect()
     }
 
     fn messages(request: &Request) -> String {

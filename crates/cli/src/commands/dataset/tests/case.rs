@@ -266,10 +266,10 @@ fn enter_tests_directory() {
 fn hub_cache() -> &'static HubCache {
     static CACHE: LazyLock<HubCache> = LazyLock::new(|| {
         let root = tempfile::tempdir().unwrap().keep();
-        for organisation in std::fs::read_dir(golden_path("data/hf")).unwrap().map(|entry| entry.unwrap().path()) {
-            for dataset in std::fs::read_dir(&organisation).unwrap().map(|entry| entry.unwrap().path()) {
+        for organization in std::fs::read_dir(golden_path("data/hf")).unwrap().map(|entry| entry.unwrap().path()) {
+            for dataset in std::fs::read_dir(&organization).unwrap().map(|entry| entry.unwrap().path()) {
                 let name = |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
-                let directory = root.join(format!("datasets--{}--{}", name(&organisation), name(&dataset)));
+                let directory = root.join(format!("datasets--{}--{}", name(&organization), name(&dataset)));
                 std::fs::create_dir_all(directory.join("refs")).unwrap();
                 std::fs::create_dir_all(directory.join("snapshots")).unwrap();
                 std::fs::write(directory.join("refs/main"), "abc").unwrap();

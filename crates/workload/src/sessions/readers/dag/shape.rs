@@ -5,27 +5,27 @@ use super::session::Session;
 
 #[derive(Debug)]
 pub(crate) struct Shape {
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
     started: Vec<bool>,
 }
 
 impl Shape {
     /// Validates the dependencies between the sessions.
     pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self> {
-        let mut places = HashMap::new();
-        for (place, session) in sessions.iter().enumerate() {
-            if places.insert(session.id.clone(), place).is_some() {
+        let mut indices = HashMap::new();
+        for (index, session) in sessions.iter().enumerate() {
+            if indices.insert(session.id.clone(), index).is_some() {
                 return Err(session.row.wrong("session_id", format!("duplicate session {:?}", session.id)));
             }
         }
-        let mut shape = Shape { places, started: vec![false; sessions.len()] };
+        let mut shape = Shape { indices, started: vec![false; sessions.len()] };
         let mut forked: HashMap<usize, usize> = HashMap::new();
-        for (place, session) in sessions.iter().enumerate() {
+        for (index, session) in sessions.iter().enumerate() {
             for (field, name) in children(session) {
                 let problem = || session.row.wrong(field, format!("unknown child: no session is called {name:?}"));
-                let child = *shape.places.get(name).ok_or_else(problem)?;
+                let child = *shape.indices.get(name).ok_or_else(problem)?;
                 shape.started[child] = true;
-                if field == "forks" && forked.insert(child, place).is_some() {
+                if field == "forks" && forked.insert(child, index).is_some() {
                     return Err(session.row.wrong(field, format!("{name:?} is forked from two parents")));
                 }
                 if field == "forks" && sessions[child].isolated {
@@ -35,9 +35,9 @@ impl Shape {
             }
         }
         shape.acyclic(source, sessions)?;
-        for (place, session) in sessions.iter().enumerate() {
-            check_systems(session, forked.contains_key(&place))?;
-            if !session.before.is_empty() && shape.started[place] {
+        for (index, session) in sessions.iter().enumerate() {
+            check_systems(session, forked.contains_key(&index))?;
+            if !session.before.is_empty() && shape.started[index] {
                 return Err(session
                     .row
                     .wrong("pre_session_spawns", "only a session that no other starts may have them"));
@@ -47,12 +47,12 @@ impl Shape {
     }
 
     /// Whether the load model starts it.
-    pub(crate) fn is_root(&self, place: usize) -> bool {
-        !self.started[place]
+    pub(crate) fn is_root(&self, index: usize) -> bool {
+        !self.started[index]
     }
 
-    pub(crate) fn place(&self, name: &str) -> usize {
-        self.places[name]
+    pub(crate) fn index(&self, name: &str) -> usize {
+        self.indices[name]
     }
 
     fn acyclic(&self, source: &Source, sessions: &[Session<'_>]) -> Result<()> {
@@ -60,21 +60,21 @@ impl Shape {
         let mut state = vec![0u8; sessions.len()];
         for start in 0..sessions.len() {
             let mut path = vec![(start, 0)];
-            while let Some((place, at)) = path.pop() {
+            while let Some((index, at)) = path.pop() {
                 if at == 0 {
-                    if state[place] == 2 {
+                    if state[index] == 2 {
                         continue;
                     }
-                    state[place] = 1;
+                    state[index] = 1;
                 }
-                match children(&sessions[place]).nth(at) {
-                    None => state[place] = 2,
+                match children(&sessions[index]).nth(at) {
+                    None => state[index] = 2,
                     Some((_, name)) => {
-                        let child = self.places[name];
+                        let child = self.indices[name];
                         if state[child] == 1 {
                             return Err(source.graph(format!("cycle: the session {name:?} is started by itself")));
                         }
-                        path.push((place, at + 1));
+                        path.push((index, at + 1));
                         path.push((child, 0));
                     }
                 }
