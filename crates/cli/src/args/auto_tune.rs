@@ -151,7 +151,6 @@ pub(crate) struct TuneSettings {
 impl AutoTuneArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = AutoTuneArgs::parse(v)?;
-        args.live.check_output(args.show_stdout)?;
         if args.sim && args.serve_cmd.is_some() {
             return Err(Refusal::Together { flag: "--sim", other: "--serve-cmd" }.into());
         }

@@ -70,8 +70,8 @@ flags! {
             min_content_len: Option<usize> = vllm(&["--min-content-len"], Int, "N", Unset, &TESTS, "Minimum characters of every message. 0: no limit.").at_least(0);
             max_content_len: Option<usize> = vllm(&["--max-content-len"], Int, "N", Unset, &TESTS, "Maximum characters of every message. 0: no limit.").at_least(0);
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &FILES, "Tokenizer that counts tokens in the table of a sample.");
-            language: String = own(&["--language"], Choice(&["any", "ascii", "non-ascii"]), "WHICH", Preset::Str("any"), &TESTS,
-                "Messages to keep: any, ASCII only, or non-ASCII only.");
+            language: Language = own(&["--language"], Choice(&Language::NAMES), "WHICH", Preset::Str("any"), &TESTS,
+                "Messages to keep: any, ASCII only, or non-ASCII only.") => named;
             as_vllm: bool = own(&["--as-vllm"], Switch, "", Off, &TESTS,
                 "Do as vLLM's script does: only messages with other characters than ASCII, parts of a conversation in random \
                  order, and questions without an answer at the end.");
@@ -105,11 +105,7 @@ impl SharegptArgs {
             max_turns: self.max_turns,
             min_content_len: self.min_content_len,
             max_content_len: self.max_content_len,
-            language: match self.language.as_str() {
-                "ascii" => Language::Ascii,
-                "non-ascii" => Language::NonAscii,
-                _ => Language::Any,
-            },
+            language: self.language,
             as_upstream: self.as_vllm,
         }
     }

@@ -5,12 +5,16 @@ pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;
 pub(crate) mod structured;
 
-pub(crate) use super::offline::rows::{LIVE, OWN};
+pub(crate) use super::offline::rows::{DISABLE_DETOKENIZE, LIVE, OWN};
 
 use super::error::{ArgError, Refusal};
+use super::offline::rows::{RUN, WORKER_ROWS};
 use super::offline::{EngineArgs, WorkerArgs};
 use super::serve::{self, ServeArgs};
-use super::shared::sign_in;
+use super::shared::engine::{self, CAPACITY, ENGINE};
+use super::shared::live;
+use super::shared::sign_in::{self, SIGN_IN};
+use super::shared::tags::{NEEDS_SERVER, SCREEN};
 use tacho_args::declare::*;
 
 pub(crate) static SCENARIO: Group = group("benchmark options", "options", "Prompts, requests and repetitions.");
@@ -28,8 +32,13 @@ pub(crate) const BACKEND: Flag = own(
     "Engine or server: vllm runs the engine in a worker, openai is a running server, sim the built-in simulator.",
 );
 
-/// For commands that can run against a server instead of an engine.
-pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, sign_in::FLAGS, CACHE, SALT, OUTPUT);
+/// What the tables of commands that run a batch, on an engine or a server, have in common.
+pub(crate) const BATCH: Table =
+    Table { groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY], ..Table::PLAIN };
+
+/// The last rows of these tables.
+pub(crate) const BATCH_ROWS: &[Flag] =
+    rows!(ADDRESS, sign_in::FLAGS, CACHE, SALT, OUTPUT, live::FLAGS, WORKER_ROWS, engine::FLAGS);
 
 /// Flags that are passed on to `tacho serve`.
 #[rustfmt::skip]
@@ -37,17 +46,17 @@ const ADDRESS: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server."),
-    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request."),
+    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request.").tagged(NEEDS_SERVER),
     own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
         "Maximum requests in flight. Copies that are served together cannot use each other's cache; 1 sends them one \
-        after the other. Default: no limit."),
-    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full output length, past the end of text."),
+        after the other. Default: no limit.").tagged(NEEDS_SERVER),
+    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full output length, past the end of text.").tagged(NEEDS_SERVER),
 ];
 
 #[rustfmt::skip]
 const SALT: &[Flag] = &[
     own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
-        "Salt of the prefix cache: prompts of other runs are not found. random draws a new one."),
+        "Salt of the prefix cache: prompts of other runs are not found. random draws a new one.").tagged(NEEDS_SERVER),
 ];
 
 flags! {
@@ -55,7 +64,7 @@ flags! {
     BatchArgs {
         CACHE [
             reset_prefix_cache: bool = own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
-                "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.");
+                "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.").tagged(NEEDS_SERVER);
         ]
         OUTPUT [
             output_json: Option<String> = own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
@@ -71,10 +80,6 @@ flags! {
         ..values: Values;
     }
 }
-
-/// Server flags that an engine in a worker does not support: its batch is a single call.
-const ASKS_A_SERVER: [&str; 7] =
-    ["--header", "--max-concurrency", "--ignore-eos", "--reset-prefix-cache", "--cache-salt", "--live", "--live-http"];
 
 /// How a batch is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +102,8 @@ impl Way {
             ("sim", _, None) => Ok(Way::Simulator),
             (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
             (_, true, None) => Ok(Way::Simulator),
-            (_, false, None) => match args.values.given_of(ASKS_A_SERVER.into_iter().chain(sign_in::names())).next() {
+            (_, false, None) => match args.values.first_tagged(NEEDS_SERVER | SCREEN) {
+                // The batch of an engine in a worker is a single call.
                 Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
                 None => Ok(Way::Engine),
             },

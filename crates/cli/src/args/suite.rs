@@ -82,7 +82,6 @@ impl SuiteArgs {
             return Err(super::compare::missing(&TABLE, "DIR | FILE"));
         }
         args.on_cpu |= is_on("ON_ARM64_CPU");
-        args.live.check_output(args.show_stdout)?;
         if args.sim && args.remote().is_some() {
             return Err(Refusal::Together { flag: "--sim", other: "--remote-host" }.into());
         }

@@ -32,7 +32,6 @@ pub(crate) enum SweepKind {
 
 impl PlaceArgs {
     fn check(&self) -> Result<(), Refusal> {
-        self.live.check_output(self.show_stdout)?;
         match (&self.experiment_name, self.resume.iter().flatten().next()) {
             (Some(named), Some(resumed)) if named != resumed => {
                 Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" })

@@ -150,9 +150,9 @@ fn report(
     if let Some(path) = args.flags.html.as_ref().filter(|_| !base.is_empty()) {
         write(path, &view.html())?;
     }
-    let (width, colour) = tacho_report::style::screen();
+    let (width, color) = tacho_report::style::screen();
     let mut out = tacho_report::out();
-    out.write_all(view.gate.text(width, colour).as_bytes())?;
+    out.write_all(view.gate.text(width, color).as_bytes())?;
     for finding in findings {
         writeln!(out, "{}", harmless_line(&finding.text()))?;
     }

@@ -49,7 +49,7 @@ pub(super) fn messages(prompt: Value, media: Option<&Value>, place: MediaPlace) 
     Ok(Value::List(vec![dict! { "role": "user", "content": parts }.into()]))
 }
 
-fn text_part(text: Value) -> Value {
+pub(super) fn text_part(text: impl Into<Value>) -> Value {
     dict! { "type": "text", "text": text }.into()
 }
 

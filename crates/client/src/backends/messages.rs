@@ -73,14 +73,10 @@ impl Turns {
 fn parts(content: &Value) -> Result<Vec<Value>, &'static str> {
     match content {
         Value::Null => Ok(Vec::new()),
-        Value::Str(text) => Ok(vec![text_block(text)]),
+        Value::Str(text) => Ok(vec![chat::text_part(text.as_str())]),
         Value::List(parts) => parts.iter().map(block).collect(),
         _ => Err("the content of a message is neither a text nor a list"),
     }
-}
-
-fn text_block(text: &str) -> Value {
-    dict! { "type": "text", "text": text }.into()
 }
 
 /// Converts one part: texts are the same in both protocols, images differ, anything else is passed through as

@@ -124,11 +124,11 @@ impl SharedPrefixSpec {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::sampling::context::with_builtin;
 
-    fn spec() -> SharedPrefixSpec {
+    pub(crate) fn spec() -> SharedPrefixSpec {
         SharedPrefixSpec {
             seed: 42,
             groups: 3,

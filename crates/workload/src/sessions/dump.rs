@@ -33,14 +33,16 @@ pub struct DumpSpec {
     pub as_upstream: bool,
 }
 
-/// Filter of conversations by language.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Language {
-    #[default]
-    Any,
-    Ascii,
-    /// Only messages with non-ASCII characters.
-    NonAscii,
+tacho_core::named! {
+    /// Filter of conversations by language.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Language {
+        #[default]
+        Any = "any",
+        Ascii = "ascii",
+        /// Only messages with non-ASCII characters.
+        NonAscii = "non-ascii",
+    }
 }
 
 /// The result of the conversion.

@@ -237,18 +237,10 @@ mod tests {
     #[test]
     fn conversations_behind_shared_prefixes_begin_as_the_single_requests_do() {
         let spec = SharedPrefixSpec {
-            seed: 42,
             groups: 2,
             prompts_per_group: 3,
-            system_len: 12,
             turns: 3,
-            question_len: 5,
-            output_len: 7,
-            range_ratio: 1.0,
-            zipf: None,
-            ordered: true,
-            uncounted: false,
-            request_id_prefix: "g-".to_owned(),
+            ..crate::datasets::shared_prefix::tests::spec()
         };
         let trace = Trace::behind_shared_prefixes(&spec, &Tokenizer::builtin()).unwrap();
         assert_eq!((trace.trees().1, trace.steps.len(), trace.steps[17].id()), (6, 18, "g-5/2".to_owned()));

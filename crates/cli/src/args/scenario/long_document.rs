@@ -4,12 +4,8 @@ use tacho_args::declare::*;
 use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, BatchArgs, LIVE, MAX_SEED, OWN, SCENARIO, SERVER, SERVER_ROWS, Way};
+use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, MAX_SEED, OWN, SCENARIO, Way};
 use crate::args::error::ArgError;
-use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
-use crate::args::shared::engine::{self, CAPACITY, ENGINE};
-use crate::args::shared::live;
-use crate::args::shared::sign_in::SIGN_IN;
 
 const MAX_TOKENS: f64 = TokenCount::MAX as f64;
 
@@ -20,8 +16,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend openai --num-documents 8 --document-length 2000", "against port 8000"),
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, BATCH_ROWS),
     basics: &[
         "--base-url",
         "--port",
@@ -43,7 +38,7 @@ pub(crate) static TABLE: Table = Table {
         "--dry-run",
         "--live",
     ],
-    ..Table::PLAIN
+    ..BATCH
 };
 
 flags! {

@@ -3,13 +3,9 @@
 use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
-use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
+use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, OWN, SCENARIO, Way, engine_alone, seed};
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
-use crate::args::shared::engine::{self, CAPACITY, ENGINE};
-use crate::args::shared::live;
-use crate::args::shared::sign_in::SIGN_IN;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho prefix-caching",
@@ -21,8 +17,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: rows!(&[HELP], PROMPTS, &[BACKEND], IDS, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    flags: rows!(&[HELP], PROMPTS, &[BACKEND], IDS, BATCH_ROWS),
     basics: &[
         "--base-url",
         "--port",
@@ -45,7 +40,7 @@ pub(crate) static TABLE: Table = Table {
         "--dry-run",
         "--live",
     ],
-    ..Table::PLAIN
+    ..BATCH
 };
 
 flags! {

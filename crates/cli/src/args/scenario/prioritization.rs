@@ -3,13 +3,10 @@
 use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
+use super::{BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, OWN, SCENARIO, Way, engine_alone, seed};
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
-use crate::args::shared::engine::{self, CAPACITY, ENGINE};
-use crate::args::shared::live;
-use crate::args::shared::sign_in::SIGN_IN;
+use crate::args::shared::tags::NEEDS_SERVER;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho prioritization",
@@ -21,8 +18,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: rows!(&[HELP, BACKEND], FIRST, RATE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    flags: rows!(&[HELP, BACKEND], FIRST, RATE, BATCH_ROWS),
     basics: &[
         "--base-url",
         "--port",
@@ -42,7 +38,7 @@ pub(crate) static TABLE: Table = Table {
         "--dry-run",
         "--live",
     ],
-    ..Table::PLAIN
+    ..BATCH
 };
 
 const BACKEND: Flag = vllm(
@@ -58,7 +54,7 @@ flags! {
     PrioritizationFlags {
         FIRST [
             dataset: Option<String> = vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts.");
-            input_len: Option<usize> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a random prompt in tokens; required without --dataset.").at_least(0);
+            input_len: Option<usize> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a random prompt in tokens; required without --dataset.").at_least(0).excludes(&["--dataset"]);
             output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Output length in tokens, instead of that of the recorded response.").at_least(0);
             n: u64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences per prompt.").at_least(1);
             num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Number of requests.").at_least(1);
@@ -73,7 +69,7 @@ flags! {
 /// Passed on to `tacho serve`.
 #[rustfmt::skip]
 const RATE: &[Flag] = &[
-    own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once."),
+    own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once.").tagged(NEEDS_SERVER),
 ];
 
 #[derive(Debug, Clone)]
@@ -94,17 +90,11 @@ impl PrioritizationArgs {
             return Err(Refusal::range("--backend", backend, allowed).into());
         }
         let way = engine_alone(flags.disable_detokenize, Way::of(&flags.batch)?, "--disable-detokenize")?;
-        if way == Way::Engine && v.is_given(RATE[0].names[0]) {
-            return Err(Refusal::Alone { flag: "--request-rate", other: "--backend openai or --backend sim" }.into());
-        }
         let source = match (flags.dataset, flags.input_len, flags.output_len) {
-            (Some(_), Some(_), _) => {
-                return Err(Refusal::Together { flag: "--input-len", other: "--dataset" }.into());
-            }
-            (Some(_), None, Some(len)) if len < 4 => {
+            (Some(_), _, Some(len)) if len < 4 => {
                 return Err(Refusal::range("--output-len", len, "4 or more with --dataset").into());
             }
-            (Some(path), None, output_len) => PrioritySource::Recorded { path: path.into(), output_len },
+            (Some(path), _, output_len) => PrioritySource::Recorded { path: path.into(), output_len },
             (None, Some(input_len), Some(output_len)) => PrioritySource::Synthetic { input_len, output_len },
             (None, _, _) => return Err(missing(&TABLE, "--dataset, or --input-len and --output-len")),
         };

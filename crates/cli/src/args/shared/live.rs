@@ -1,10 +1,8 @@
 //! Flags of the live view.
 
 use tacho_args::declare::*;
-use tacho_core::json::Value;
-use tacho_core::json::python_float;
+use tacho_core::json::{Value, python_float};
 
-use crate::args::error::Refusal;
 use crate::args::shared::tags;
 
 pub(crate) static LIVE: Group =
@@ -16,7 +14,8 @@ pub(crate) const SCREEN: Flag = switch(
     "Show a full-screen live view: progress, rates, percentiles, failures, server metrics. Keys: 1-4 or tab pages, m metric, w \
      window, space freezes, ? help, q ends the run gracefully. Without a terminal it prints plain lines.",
 )
-.tagged(tags::SCREEN);
+.tagged(tags::SCREEN)
+.excludes(&["--show-stdout"]);
 pub(crate) const HTTP: Flag = own(
     &["--live-http"],
     Kind::OptionalStr,
@@ -49,14 +48,6 @@ fn port(setting: Setting<'_>) -> Option<u16> {
 }
 
 impl LiveArgs {
-    /// Rejects a screen that child commands also print to.
-    pub(crate) fn check_output(&self, show_stdout: bool) -> Result<(), Refusal> {
-        match self.screen && show_stdout {
-            true => Err(Refusal::Together { flag: "--live", other: "--show-stdout" }),
-            false => Ok(()),
-        }
-    }
-
     pub(crate) fn is_on(&self) -> bool {
         self.screen || self.http.is_some()
     }

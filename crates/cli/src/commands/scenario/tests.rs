@@ -11,6 +11,7 @@ use tacho_workload::scenarios::{LongDocumentSpec, StructuredSpec, priority_of};
 use tacho_workload::{WorkloadSpec, sample};
 
 use super::structured;
+use crate::args::ArgError;
 use crate::args::scenario::long_document::{self, LongDocumentArgs};
 use crate::args::scenario::prefix_caching::{PrefixCachingArgs, TABLE as PREFIX_CACHING};
 use crate::args::scenario::prioritization::{PrioritizationArgs, TABLE as PRIORITIZATION};
@@ -238,7 +239,8 @@ fn priorities_are_the_scripts() {
     assert_eq!(cases.len(), 13);
     for (name, case) in cases {
         let words = argv(&case);
-        let read = PrioritizationArgs::read(&values(&PRIORITIZATION, &words));
+        let values = values(&PRIORITIZATION, &words);
+        let read = values.check().map_err(ArgError::from).and_then(|()| PrioritizationArgs::read(&values));
         if name == "too-long" {
             assert!(read.is_ok(), "only the engine knows its limit");
             continue;
