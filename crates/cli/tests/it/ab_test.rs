@@ -100,6 +100,9 @@ fn commands_are_started_in_turn() {
         "{}",
         stdout(&output)
     );
+    let output = place.run(&[&["ab-test", "--cmd-a", "false", "--cmd-b", "false"], &RULE[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("its output is in ab-test."), "{}", stderr(&output));
 }
 
 #[test]

@@ -157,3 +157,25 @@ pub fn server_difference(base: &[StoredRun], new: &[StoredRun]) -> String {
     }
     parts.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(version: &str, hits: f64, setting: &str) -> StoredRun {
+        let server = dict! { "engine": "vLLM", "version": version, "settings": dict! { "dtype": setting } };
+        let own = dict! {
+            "server": dict! { "prefix_cache_hit_rate": hits },
+            "provenance": dict! { "server": server },
+        };
+        StoredRun::from_dict(&dict! { "duration": 1.0, "completed": 9_u64, "failed": 0_u64, "tacho": own }).unwrap()
+    }
+
+    #[test]
+    fn sides_that_differ_beyond_their_speed_are_named() {
+        let (a, b) = ([run("1", 0.1, "x"), run("1", 0.2, "x")], [run("2", 0.6, "y"), run("2", 0.7, "y")]);
+        assert_eq!(server_difference(&a, &b), "server vLLM 1 -> vLLM 2, dtype x -> y");
+        assert_eq!(side_warnings(&a, &b), ["warning[inputs_differ]: prefix cache hit rate 15% in A, 65% in B"]);
+        assert!(server_difference(&a, &a).is_empty() && side_warnings(&a, &a).is_empty());
+    }
+}

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::Context;
 use tacho_core::EventSink;
 use tacho_core::json::Value;
 use tacho_metrics::{Trust, TrustVerdict};
@@ -43,6 +44,7 @@ pub(super) struct Measured<'a> {
     speeds: Vec<f64>,
     /// Where the result of every block is kept.
     kept: Option<PathBuf>,
+    /// The logs of started servers are next to it.
     log: PathBuf,
 }
 
@@ -77,7 +79,7 @@ impl<'a> Measured<'a> {
             }),
             speeds: Vec::new(),
             kept,
-            log: destination.unwrap_or(Path::new("ab-test.json")).with_extension("server.log"),
+            log: destination.unwrap_or(Path::new("ab-test.json")).to_owned(),
         })
     }
 
@@ -102,7 +104,9 @@ impl<'a> Measured<'a> {
                 let command = &self.commands[arm as usize];
                 let ready = u64::try_from(self.load.load.ready_check_timeout_sec).ok().filter(|most| *most > 0);
                 let host = Commands::new(&supervised(false)?, ready.unwrap_or(READY), is_tacho(command), &self.screen);
-                let running = host.start(command, &[], &self.log, &self.screen)?;
+                let log = self.log.with_extension(if arm == Arm::A { "a.log" } else { "b.log" });
+                let started = host.start(command, &[], &log, &self.screen);
+                let running = started.with_context(|| format!("its output is in {}", log.display()))?;
                 if pair > 0 {
                     run_block(&self.block(&running.address, seed + WARMUP_SEED)?, &self.interrupt.stop, sink)?;
                 }
