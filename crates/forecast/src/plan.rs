@@ -27,9 +27,13 @@ const CONFIRMATION: usize = 4;
 const WARMUP: f64 = 0.2;
 /// Parts of a simulation, or simulations of a machine that varies: their differences show the uncertainty.
 const PARTS: usize = 8;
-/// How much wider the range is than the differences between parts say: a few busy periods make the tail of a queue,
+/// How much wider the range of a mean is than the differences between parts say: a few busy periods make a long queue,
 /// and most parts have none. Calibrated on simulated queues.
-const BUSY_PERIODS: f64 = 4.0;
+const BUSY_PERIODS: f64 = 2.5;
+/// How much wider the range of a percentile is than its number of bursts says. Calibrated on simulated queues.
+const TAIL_SPREAD: f64 = 1.7;
+/// Loads around the largest rate whose tails show how fast they grow.
+const TAIL_STEP: f64 = 1.1;
 /// By how much a small workload that is repeated lets the rate seem too high: it lacks rare bursts.
 const REPEATED: f64 = 0.05;
 /// The rate of a single request at a time.
@@ -258,12 +262,36 @@ impl Planner {
             return Ok(None);
         }
         let value = self.crossing(replicas, None);
+        let of_queues = self.tail_error(value, replicas)?;
         let parts = self.known.borrow().values().map(|level| level.parts.len()).min().unwrap_or(0);
         let each: Vec<f64> = (0..parts).map(|part| self.crossing(replicas, Some(part)).ln()).collect();
         let widening = self.known.borrow().values().map(|level| level.widening).fold(1.0, f64::max);
-        let reach = (BUSY_PERIODS * half_width(&each) * widening).hypot(1.96 * self.sampling_error()) + PRECISION / 2.0;
+        let of_parts = half_width(&each) * widening;
+        let by_chance = match of_queues {
+            Some(error) if self.spec.machine.is_noisy() => of_parts.hypot(1.96 * error),
+            Some(error) => 1.96 * error,
+            None => BUSY_PERIODS * of_parts,
+        };
+        let reach = by_chance.hypot(1.96 * self.sampling_error()) + PRECISION / 2.0;
         let reach = reach + if self.is_repeated() { REPEATED } else { 0.0 };
         Ok(Some(Rate { value, low: value / reach.exp(), high: value * reach.exp() }))
+    }
+
+    /// Relative standard error of the rate at which a percentile begins to exceed its SLO: the number of bursts beyond the
+    /// limit is random, and so is their length. `None` if no percentile limits the rate.
+    fn tail_error(&self, rate: f64, replicas: usize) -> Result<Option<f64>, PlanError> {
+        let [below, at, above] = [1.0 / TAIL_STEP, 1.0, TAIL_STEP].map(|factor| self.level(rate * factor, replicas));
+        let [below, at, above] = [below?, at?, above?].map(|level| level.pooled(None));
+        let binds = |slo: &&Criterion| above.value(&slo.metric).is_some_and(|value| !slo.is_met(value));
+        let error = |slo: &Criterion| {
+            let limit = slo.target();
+            let growth = above.tail(&slo.metric, limit)?.share / below.tail(&slo.metric, limit)?.share;
+            let bursts = at.tail(&slo.metric, limit)?.bursts;
+            // The length of a burst varies by about its mean.
+            Some(TAIL_SPREAD * (2.0 / bursts).sqrt() * 2.0 * TAIL_STEP.ln() / growth.ln().max(0.1))
+        };
+        let binding: Option<Vec<f64>> = self.spec.slos.iter().filter(binds).map(error).collect();
+        Ok(binding.and_then(|errors| errors.into_iter().reduce(f64::max)))
     }
 
     /// Relative standard error of the mean request: another sample of the workload has longer or shorter ones.

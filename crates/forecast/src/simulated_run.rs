@@ -96,17 +96,7 @@ impl SimulatedRun {
             }
             _ => {}
         }
-        let (statistic, family) = metric.strip_suffix("_ms")?.rsplit_once('_')?;
-        let time = |one: &RequestTimes| match family {
-            "ttft" => Some(one.ttft),
-            "tpot" => one.tpot,
-            "e2el" => Some(one.e2el),
-            _ => None,
-        };
-        let mut values: Vec<f64> = self.times.iter().filter_map(time).collect();
-        if values.is_empty() {
-            return None;
-        }
+        let (statistic, mut values) = self.series(metric)?;
         let percent = match statistic {
             "mean" => return Some(values.iter().sum::<f64>() / values.len() as f64),
             "median" => 50.0,
@@ -115,6 +105,47 @@ impl SimulatedRun {
         values.sort_by(f64::total_cmp);
         Some(percentile(&values, percent))
     }
+
+    /// The statistic of a metric, and the latencies in send order that it is of.
+    fn series<'m>(&self, metric: &'m str) -> Option<(&'m str, Vec<f64>)> {
+        let (statistic, family) = metric.strip_suffix("_ms")?.rsplit_once('_')?;
+        let time = |one: &RequestTimes| match family {
+            "ttft" => Some(one.ttft),
+            "tpot" => one.tpot,
+            "e2el" => Some(one.e2el),
+            _ => None,
+        };
+        let values: Vec<f64> = self.times.iter().filter_map(time).collect();
+        (!values.is_empty()).then_some((statistic, values))
+    }
+
+    /// What lies beyond `limit` of the latencies of a percentile; `None` for other metrics.
+    pub(crate) fn tail(&self, metric: &str, limit: f64) -> Option<Tail> {
+        let (statistic, values) = self.series(metric).filter(|(statistic, _)| *statistic != "mean")?;
+        debug_assert!(statistic == "median" || statistic.starts_with('p'));
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = percentile(&sorted, 50.0).min(limit);
+        let (mut beyond, mut bursts, mut in_burst) = (0, 0, false);
+        for value in &values {
+            if *value > limit {
+                beyond += 1;
+                bursts += usize::from(!in_burst);
+            }
+            in_burst = *value > limit || in_burst && *value > middle;
+        }
+        // Half a request, so that an empty tail has a share.
+        Some(Tail { share: (beyond as f64).max(0.5) / values.len() as f64, bursts: (bursts as f64).max(1.0) })
+    }
+}
+
+/// The latencies beyond a limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tail {
+    /// Their fraction of all.
+    pub(crate) share: f64,
+    /// How often they occur: a burst ends at a request below the median.
+    pub(crate) bursts: f64,
 }
 
 fn queue_growth(arrivals: &[Arrival], completions: &[Completion]) -> f64 {

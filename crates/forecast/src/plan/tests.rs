@@ -113,3 +113,58 @@ fn repeated_arrivals_keep_their_rate_and_share_no_prefix() {
     assert_eq!((many.len(), many[200].prompt[0]), (250, 2 * 1_000_003));
     assert!((many[249].due.secs() - 249.0).abs() < 0.1, "{}", many[249].due.secs());
 }
+
+/// Prints ranges of queues with known capacity: `cargo test -p tacho-forecast --lib ranges_of_queues -- --ignored --nocapture`.
+#[test]
+#[ignore = "minutes; prints the coverage of ranges"]
+fn ranges_of_queues_hold_the_true_rate() {
+    let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
+    let (plans, first) = (set("TACHO_PLANS", 20), set("TACHO_SEED", 1));
+    println!("| slots | step | SLO | truth/s | covered | mean off | largest off | median half-width |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let cases = [
+        (8, 4e7, ("p99_ttft_ms", "<=1500")),
+        (8, 4e7, ("p99_ttft_ms", "<=500")),
+        (1, 4e7, ("p99_ttft_ms", "<=2000")),
+        (1, 4e7, ("p90_ttft_ms", "<=400")),
+        (32, 4e7, ("p99_e2el_ms", "<=900")),
+        (32, 1e7, ("p99_ttft_ms", "<=40")),
+        (8, 4e7, ("mean_ttft_ms", "<=200")),
+        (4, 2e7, ("p95_ttft_ms", "<=300")),
+        (16, 2e7, ("p99_ttft_ms", "<=250")),
+        (64, 1e7, ("p99_e2el_ms", "<=300")),
+    ];
+    let mut bad = Vec::new();
+    let only = std::env::var("TACHO_CASE").ok().and_then(|text| text.parse().ok());
+    for (_, (slots, step, slo)) in (0..).zip(cases).filter(|(at, _)| only.is_none_or(|only: usize| only == *at)) {
+        let base = |arrivals: Vec<Arrival>| {
+            let mut spec = PlanSpec { arrivals, rate: 1.0, ..spec(1.0, slo) };
+            spec.machine.cost.fixed_ns = step;
+            spec.machine.engine.max_num_seqs = slots;
+            spec
+        };
+        let widest = || search(20.0, IDLE_RATE, Growth::Factor(2.0));
+        let long = Planner { requests: 200_000, ..Planner::new(base(random_arrivals(200_000, 99))).unwrap() };
+        let truth = long.largest_rate(1, widest()).unwrap().unwrap().value;
+        let (mut covered, mut off, mut widths) = (0, Vec::new(), Vec::new());
+        for seed in first..first + plans {
+            let planner = Planner::new(base(random_arrivals(10_000, seed + 1000))).unwrap();
+            let found = planner.largest_rate(1, widest()).unwrap().unwrap();
+            covered += u64::from((found.low..=found.high).contains(&truth));
+            off.push((found.value / truth - 1.0).abs());
+            widths.push((found.high / found.low).ln() / 2.0);
+        }
+        widths.sort_by(f64::total_cmp);
+        println!(
+            "| {slots} | {:.0} ms | {}{} | {truth:.2} | {covered} of {plans} | {:.1}% | {:.1}% | {:.1}% |",
+            step / 1e6,
+            slo.0,
+            slo.1,
+            mean(&off) * 100.0,
+            off.iter().copied().fold(0.0, f64::max) * 100.0,
+            widths[widths.len() / 2] * 100.0
+        );
+        bad.extend((covered * 100 < 93 * plans).then_some((slots, slo, covered)));
+    }
+    assert!(bad.is_empty(), "{bad:?}");
+}
