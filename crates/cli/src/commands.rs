@@ -3,6 +3,7 @@
 mod ab_test;
 mod auto_tune;
 mod backend;
+mod capacity;
 mod check;
 mod compare;
 mod convert;
@@ -35,6 +36,7 @@ use tacho_args::grammar::{Parsed, Values};
 use crate::args::ab_test::AbTestArgs;
 use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::backend::BackendCheckArgs;
+use crate::args::capacity::CapacityArgs;
 use crate::args::check::CheckArgs;
 use crate::args::compare::CompareArgs;
 use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
@@ -67,6 +69,8 @@ use crate::args::{self, ArgError};
 pub(crate) static COMMANDS: &[Command] = &[
     Command { spellings: &["serve", "bench serve"], section: SERVER, table: &args::serve::TABLE,
         prepare: |v| task(ServeArgs::read(v), serve::run) },
+    Command { spellings: &["capacity"], section: SERVER, table: &args::capacity::TABLE,
+        prepare: |v| task(CapacityArgs::read(&v), capacity::run) },
     Command { spellings: &["throughput", "bench throughput"], section: ENGINE, table: &args::offline::throughput::TABLE,
         prepare: |v| task(ThroughputArgs::read(&v), offline::throughput::run) },
     Command { spellings: &["latency", "bench latency"], section: ENGINE, table: &args::offline::LATENCY_TABLE,

@@ -2,13 +2,13 @@
 
 use tacho_metrics::Samples;
 use tacho_metrics::interval::Interval;
-use tacho_record::groups::split;
 use tacho_record::metric::Known;
 use tacho_record::{Error, Estimate, RunRecord, StoredRun};
 
-use crate::operator::Operator;
+use crate::operator::{Condition, Operator};
 
-/// A condition under which a run fails: `p99_ttft_ms>300`, `failed>1%`, `request_throughput<20`.
+/// A condition under which a run fails: `p99_ttft_ms>300`, `p99_ttft>0.3s`, `failed>1%`,
+/// `request_throughput<20`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The original text.
@@ -50,23 +50,12 @@ pub struct Finding {
 impl Threshold {
     /// Parses a condition; the metric must exist.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Threshold { text: text.to_owned() };
-        let place = text.find(['<', '>']).ok_or_else(wrong)?;
-        let (key, rest) = (text[..place].trim(), &text[place..]);
-        let (operator, limit) = Operator::split(rest).ok_or_else(wrong)?;
-        let limit = limit.trim();
-        let (limit, share) = limit.strip_suffix('%').map_or((limit, false), |limit| (limit.trim(), true));
-        let limit: f64 = limit.parse().ok().filter(|limit: &f64| limit.is_finite()).ok_or_else(wrong)?;
-        if key.is_empty() {
-            return Err(wrong());
+        let Condition { group, key, operator, limit, share } = Condition::parse(text)?;
+        Known::require(&key)?;
+        if share && !matches!(&*key, "failed" | "completed") {
+            return Err(Error::ShareOf { key });
         }
-        let (group, key) = split(key);
-        Known::require(key)?;
-        if share && !matches!(key, "failed" | "completed") {
-            return Err(Error::ShareOf { key: key.to_owned() });
-        }
-        let (text, group) = (text.trim().to_owned(), group.map(str::to_owned));
-        Ok(Threshold { text, group, key: key.to_owned(), operator, limit, share })
+        Ok(Threshold { text: text.trim().to_owned(), group, key, operator, limit, share })
     }
 
     /// Evaluates it on a run.

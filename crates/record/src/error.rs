@@ -25,9 +25,11 @@ pub enum Error {
     #[error("{key} is {value}: no run can have that")]
     Impossible { key: String, value: String },
     #[error(
-        "{text:?} is not a condition: write a metric, <, <=, > or >= and a limit, such as p99_ttft_ms>300 or failed>1%"
+        "{text:?} is not a condition: write a metric, <, <=, > or >= and a limit, such as p99_ttft_ms>300, p99_ttft>0.3s or failed>1%"
     )]
     Threshold { text: String },
+    #[error("{key} is in {own}, not in {unit}: write its limit in {own}", own = if own.is_empty() { "no unit" } else { own })]
+    ConditionUnit { key: String, own: &'static str, unit: String },
     #[error("{key} is not a count of requests: write its limit in its own unit, without %")]
     ShareOf { key: String },
     #[error(

@@ -21,7 +21,7 @@ pub(crate) use grid::{same, same_by};
 pub(crate) use layout::{clean, directory, run_file, summary_file};
 pub(crate) use level::{Level, explore, required, worst};
 pub use process::{Processes, Supervised, program_exists};
-pub use server::{Address, AfterBench, ProcessHost, ResetKind, Running, Slot};
+pub use server::{Address, AfterBench, ProcessHost, ResetKind, Running, Slot, answers};
 pub use session::Report;
 pub(crate) use session::{Point, Session, Stop};
 pub(crate) use words::{UNLIMITED_RATE, load_value, spelled};

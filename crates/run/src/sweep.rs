@@ -11,6 +11,6 @@ mod workload;
 
 pub use serve::serve;
 pub use session::SweepPlan;
-pub use sla::{SlaPlan, parse_targets, sla};
+pub use sla::{SearchFlags, SlaPlan, parse_targets, sla};
 pub use startup::{StartupPlan, filter_params, startup};
 pub use workload::{LoadVariable, WorkloadPlan, workload};

@@ -239,8 +239,7 @@ fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgE
 
 fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
     let constraint = |text: String| {
-        let criterion = text.parse().ok().filter(|criterion: &Criterion| !criterion.metric.is_empty());
-        criterion.ok_or_else(|| Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200"))
+        text.parse().map_err(|_| Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200"))
     };
     Vec::<String>::from_flag(setting).into_iter().map(constraint).collect()
 }

@@ -51,7 +51,7 @@ use super::ArgError;
 use super::error::Refusal;
 use super::shared::live::LiveArgs;
 use super::shared::ranks::RankArgs;
-use super::shared::tags::{NEEDS_SERVER, ONE_RUN, SCREEN};
+use super::shared::tags::{NEEDS_SERVER, SCREEN, SETS_LENGTH, SETS_LEVEL};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
@@ -130,14 +130,15 @@ impl ServeArgs {
         Ok(args)
     }
 
-    /// The values of `tacho serve` among those of a command that makes several runs and whose table has [`FLAGS`](table::FLAGS). The
+    /// The values of `tacho serve` among those of a command that makes several runs and whose table has [`FLAGS`]. The
     /// screen is that command's own.
     pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
         if let Some(flag) = values.first_refused() {
             let (name, command) = (flag.long(), values.command());
-            return Err(Refusal::other(match flag.has(ONE_RUN) {
-                true => format!("{name} is for a single run of tacho serve, and {command} makes several: remove it"),
-                false => format!("{name}: {command} sets it in each run: remove it"),
+            return Err(Refusal::other(match () {
+                () if flag.has(SETS_LEVEL) => format!("{name}: {command} sets the load of each run: remove it"),
+                () if flag.has(SETS_LENGTH) => format!("{name}: {command} sets the length of each run: remove it"),
+                () => format!("{name} is for a single run of tacho serve, and {command} makes several: remove it"),
             })
             .into());
         }

@@ -82,15 +82,34 @@ impl SweepArgs {
     }
 
     fn new(flags: SweepFlags, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {
-        let bench_cmd = match (&flags.serve_cmd, &flags.bench_cmd) {
-            (None, None) if !flags.sim => return Err(missing(table, "--serve-cmd, --bench-cmd")),
-            (_, None) => return Err(missing(table, "--bench-cmd")),
-            (None, _) if !flags.sim => return Err(missing(table, "--serve-cmd")),
-            (_, Some(bench_cmd)) => bench_cmd.clone(),
+        let starts = flags.serve_cmd.is_some() || flags.sim;
+        let bench_cmd = match &flags.bench_cmd {
+            None if !starts => return Err(missing(table, "--serve-cmd, --bench-cmd")),
+            None => return Err(missing(table, "--bench-cmd")),
+            Some(bench_cmd) => bench_cmd.clone(),
         };
+        if !starts && !names_server(&bench_cmd) {
+            return Err(Refusal::other(
+                "--serve-cmd is missing: pass the command that starts the server, or name one that runs already with \
+                 --base-url in --bench-cmd",
+            )
+            .into());
+        }
+        if !starts && flags.serve_params.is_some() {
+            return Err(Refusal::other(
+                "--serve-params needs --serve-cmd: the settings of a server that runs already cannot be changed",
+            )
+            .into());
+        }
         flags.place.check()?;
         Ok(SweepArgs { kind, bench_cmd, flags })
     }
+}
+
+/// Whether a client's command says where its server is.
+fn names_server(command: &str) -> bool {
+    let names = ["--base-url", "--host", "--port"];
+    command.split_whitespace().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
 }
 
 impl StartupSweepArgs {

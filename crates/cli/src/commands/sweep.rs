@@ -1,6 +1,6 @@
 //! `tacho sweep serve`, `serve_workload`, `serve_sla`, and `startup`: run commands over parameter sets.
 
-mod bench;
+pub(super) mod bench;
 mod command;
 mod experiment;
 mod files;
@@ -8,6 +8,7 @@ pub(super) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 pub(crate) mod ranks;
+pub(super) mod running;
 
 use std::fs;
 use std::io::Write;
@@ -28,7 +29,8 @@ use tacho_run::experiment::{
     split,
 };
 use tacho_run::sweep::{
-    SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
+    SearchFlags, SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup,
+    workload,
 };
 
 use crate::args::shared::live::LiveArgs;
@@ -60,9 +62,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         }
         _ => Vec::new(),
     };
-    let simulated = args.flags.sim || is_tacho(&plan.serve_cmd);
+    let simulated = plan.serve_cmd.as_deref().is_some_and(is_tacho);
     let sink = screen(&args.flags.place.live, args.flags.place.dry_run)?;
-    let mut commands = Commands::new(&plan.supervised, args.flags.server_ready_timeout, simulated, &sink);
+    let mut commands = Commands::new(&plan.supervised, args.flags.server_ready_timeout.value, simulated, &sink);
     check(&plan, &commands)?;
     commands.ranks = ranks::conduct(place, &plan)?;
     commands.searches = matches!(args.kind, SweepKind::Sla { .. });
@@ -74,6 +76,10 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     if !dry_run {
         if !simulated {
             warn_of_port(&plan)?;
+        }
+        if plan.serve_cmd.is_none() {
+            let patience = args.flags.server_ready_timeout.typed().copied().unwrap_or(0);
+            running::reach(&running::addresses(&plan.bench_cmd)?, patience, "--server-ready-timeout")?;
         }
         experiment.open(&args.kind, &plan)?;
         interrupt.farewell(experiment.farewell());
@@ -102,7 +108,8 @@ fn run_kind(
             Ok(workload(&WorkloadPlan { sweep, variable, iterations, label, at_once }, tools)?)
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
-            let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget };
+            let flags = SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" };
+            let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, flags };
             let report = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;
@@ -156,15 +163,15 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
 
 fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> {
     let serve_cmd = match &args.flags.serve_cmd {
-        Some(command) => split("--serve-cmd", command)?,
-        None => vec!["tacho".to_owned(), "sim".to_owned()],
+        Some(command) => Some(split("--serve-cmd", command)?),
+        None => args.flags.sim.then(|| vec!["tacho".to_owned(), "sim".to_owned()]),
     };
     let dry_run = args.flags.place.dry_run;
-    let after = match &args.flags.after_bench_cmd {
-        Some(command) => AfterBench::Command(split("--after-bench-cmd", command)?),
-        None if args.flags.sim || is_tacho(&serve_cmd) => AfterBench::Reset(ResetKind::Call),
-        None if dry_run => AfterBench::Reset(ResetKind::Nothing),
-        None => AfterBench::Reset(ResetKind::of(&serve_cmd)?),
+    let after = match (&args.flags.after_bench_cmd, &serve_cmd) {
+        (Some(command), _) => AfterBench::Command(split("--after-bench-cmd", command)?),
+        (None, Some(server)) if args.flags.sim || is_tacho(server) => AfterBench::Reset(ResetKind::Call),
+        (None, Some(server)) if !dry_run => AfterBench::Reset(ResetKind::of(server)?),
+        _ => AfterBench::Reset(ResetKind::Nothing),
     };
     Ok(SweepPlan {
         bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
@@ -189,15 +196,17 @@ fn check(plan: &SweepPlan, commands: &Commands<'_>) -> anyhow::Result<()> {
         commands.check(&apply("--bench-cmd", &plan.bench_cmd, set)?)?;
     }
     for set in &plan.serve_sets {
-        commands.check_server(&apply("--serve-cmd", &plan.serve_cmd, set)?)?;
+        plan.server_command(set)?.map_or(Ok(()), |command| commands.check_server(&command))?;
     }
-    if plan.dry_run { Ok(()) } else { commands.check_client(&plan.bench_cmd, &plan.serve_cmd) }
+    let server = plan.serve_cmd.as_deref().unwrap_or_default();
+    if plan.dry_run { Ok(()) } else { commands.check_client(&plan.bench_cmd, server) }
 }
 
 /// Warns if tacho's client sends to another port than the one that the server's command names.
 fn warn_of_port(plan: &SweepPlan) -> anyhow::Result<()> {
     for (serve, bench) in plan.serve_sets.iter().zip(&plan.bench_sets) {
-        let serve = Address::of(&apply("--serve-cmd", &plan.serve_cmd, serve)?)?;
+        let Some(command) = plan.server_command(serve)? else { break };
+        let serve = Address::of(&command)?;
         let bench = apply("--bench-cmd", &plan.bench_cmd, bench)?;
         let (own, named) = (is_tacho(&bench), option(&bench, "--base-url").is_some());
         if let Some(sends) = Address::of(&bench).ok().filter(|sends| own && !named && sends.port != serve.port) {
@@ -210,7 +219,7 @@ fn warn_of_port(plan: &SweepPlan) -> anyhow::Result<()> {
 }
 
 /// Draws a chart of each search next to its result.
-fn draw(experiment: &Path) -> anyhow::Result<()> {
+pub(super) fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;
     let mut charts = Vec::new();

@@ -8,8 +8,8 @@ notes! {
     Begins(criteria: Vec<String>) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", "));
     Omitted => "Omitting SLA search.";
     From { load: Load, level: f64 } => format!("Initial {} to search: {}.", load.key, load.amount(*level));
-    TakesAtMost { seconds: f64 } => format!(
-        "Runs take {} at most (--sla-budget), less where the answer is known sooner.",
+    TakesAtMost { seconds: f64, flag: &'static str } => format!(
+        "Runs take {} at most ({flag}), less where the answer is known sooner.",
         spoken_time(*seconds)
     );
     Testing { load: Load, level: f64 } => format!("Testing {}: {}", load.key, load.amount(*level));

@@ -1,6 +1,8 @@
 //! One criterion of an SLO: a metric, a comparison and a target.
 
-use crate::operator::Operator;
+use tacho_record::Error;
+
+use crate::operator::{Condition, Operator};
 
 /// A condition on a metric of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,13 +82,18 @@ impl Criterion {
     }
 }
 
-/// Parses a metric with its condition, such as `p99_ttft_ms<=200`.
+/// Parses a metric with its condition, such as `p99_ttft_ms<=200` or `p99_ttft<=0.2s`.
 impl std::str::FromStr for Criterion {
-    type Err = BadCriterion;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, BadCriterion> {
-        let (metric, condition) = text.split_at(text.find(['<', '>']).unwrap_or(text.len()));
-        Criterion::parse(metric.trim(), condition)
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match Condition::parse(text)? {
+            Condition { share: true, key, .. } => Err(Error::ShareOf { key }),
+            Condition { group, key, operator, limit, .. } => {
+                let metric = group.map_or(key.clone(), |group| format!("{group}.{key}"));
+                Ok(Criterion { metric, operator, target: limit })
+            }
+        }
     }
 }
 

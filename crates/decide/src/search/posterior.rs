@@ -14,14 +14,14 @@ pub(super) struct Posterior {
     pub(super) low: f64,
     /// 97.5%.
     pub(super) high: f64,
-    /// 20%: below the median, where the next run gives the most information.
+    /// 33%: below the median, where the next run gives the most information.
     pub(super) below: f64,
-    /// 80%.
+    /// 67%.
     pub(super) above: f64,
+    /// 10%: a load that very likely meets the target.
+    pub(super) safe: f64,
 }
 
-/// Prior grid of the true error over the claimed one, with log weights.
-pub(super) const ERROR_SCALE_GRID: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
 /// Degrees of freedom of the likelihood: few, for heavy tails.
 pub(super) const DEGREES_OF_FREEDOM: f64 = 5.0;
 /// Misfit of a curve far from the target, as a fraction of the log distance.
@@ -45,7 +45,14 @@ pub(super) fn quantiles(mut from: f64, mut to: f64, log_density: impl Fn(f64) ->
         let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let masses: Vec<f64> = logs.iter().map(|log| (log - top).exp()).collect();
         let at = |fraction: f64| quantile(fraction, &masses, from, width);
-        found = Some(Posterior { median: at(0.5), low: at(0.025), high: at(0.975), below: at(0.2), above: at(0.8) });
+        found = Some(Posterior {
+            median: at(0.5),
+            low: at(0.025),
+            high: at(0.975),
+            below: at(0.33),
+            above: at(0.67),
+            safe: at(0.1),
+        });
         (from, to) = ((at(0.0005) - width).max(0.0), at(0.9995) + width);
     }
     found
@@ -110,9 +117,10 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_a_normal_density() {
         let found = quantiles(10.0, 90.0, |load| -0.5 * ((load - 50.0) / 5.0).powi(2)).unwrap();
-        let Posterior { median, low, high, below, above } = found;
-        // 1.95996 and 0.84162 standard deviations of 5 around 50.
-        for (found, wanted) in [median, low, high, below, above].into_iter().zip([50.0, 40.2, 59.8, 45.792, 54.208]) {
+        let Posterior { median, low, high, below, above, safe } = found;
+        // 1.95996, 0.43991 and 1.28155 standard deviations of 5 around 50.
+        let wanted = [50.0, 40.2, 59.8, 47.8, 52.2, 43.592];
+        for (found, wanted) in [median, low, high, below, above, safe].into_iter().zip(wanted) {
             assert!((found - wanted).abs() < 0.05, "{found} {wanted}");
         }
     }

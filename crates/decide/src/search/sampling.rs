@@ -23,6 +23,10 @@ const MAX_RUNS: usize = 60;
 const LIGHT: f64 = 0.25;
 /// Load of the first run, as a fraction of the throughput under unlimited load.
 const FIRST: f64 = 0.9;
+/// With less time than this multiple of a decision left, a load is confirmed that very likely meets the target.
+const LAST: f64 = 2.0;
+/// The next load below the first one that fails, but not clearly, as a fraction of it.
+const NEARBY: f64 = 0.75;
 /// A load beyond the capacity, as a multiple of that throughput.
 const BEYOND_CAPACITY: f64 = 1.3;
 
@@ -54,7 +58,10 @@ impl Search<'_> {
         if !runs.iter().any(Measurement::passes) {
             // Where no light load meets the target, an idle server shows whether any does.
             let light = least <= LIGHT * self.levels.first;
-            return explore(if light { self.levels.least } else { least / 2.0 });
+            // The first failure may be just above the target.
+            let near = runs.iter().filter(|run| !fails_clearly(run)).count() == 1;
+            let lower = if near { NEARBY * least } else { least / 2.0 };
+            return explore(if light { self.levels.least } else { lower });
         }
         match self.posterior(runs) {
             Some(found) => self.refine(runs, &found, rest),
@@ -84,7 +91,13 @@ impl Search<'_> {
             side.map(|run| run.seconds).sum::<f64>()
         };
         let confirmed = self.outcome(runs).largest_met.is_some();
-        let load = if time(true) <= time(false) || !confirmed { found.below } else { found.above };
+        let load = match confirmed {
+            // The answer must be a load that was measured and met.
+            false if rest < LAST * unit => found.safe,
+            false => found.below,
+            true if time(true) <= time(false) => found.below,
+            true => found.above,
+        };
         let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
         let seconds = (LONGER * longest).clamp(unit, (RUN_FRACTION * self.budget).max(unit)).min(rest);
         Step::Run { level: self.levels.nearest(load), seconds }

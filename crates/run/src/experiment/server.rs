@@ -119,6 +119,17 @@ fn reset_caches(address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a server answers anything over plain HTTP. With TLS it may need credentials that only its clients have.
+pub fn answers(url: &str) -> bool {
+    match caller(url, Duration::from_secs(5)) {
+        Ok(caller) if url.starts_with("http:") || url.starts_with("http+unix:") => {
+            caller.get("/health", caller.user_headers()).is_ok()
+        }
+        // The run itself reports an address that is none.
+        _ => true,
+    }
+}
+
 /// Whether a server answers; one without a health check lists its models.
 fn is_ready(address: &str) -> bool {
     let Ok(caller) = caller(address, Duration::from_secs(5)) else { return false };
@@ -210,7 +221,9 @@ impl Running {
 }
 
 /// A server that is started when first needed and ends when this is dropped.
+#[derive(Default)]
 pub struct Slot {
+    /// Empty for a server that runs already.
     command: Vec<String>,
     variables: Vec<(String, String)>,
     log: PathBuf,
@@ -225,12 +238,17 @@ impl Slot {
         Slot { command, variables, log, running: None, failed: None }
     }
 
+    /// A server that runs already.
+    pub fn running() -> Self {
+        Slot::default()
+    }
+
     /// Starts the server unless it runs; returns true if it was just started. A failed server is not started again.
     pub(crate) fn ensure(&mut self, tools: Tools<'_>) -> Result<bool, Failure> {
         if let Some(failure) = self.failed.clone().or_else(|| self.lost()) {
             return Err(failure);
         }
-        let missing = self.running.is_none();
+        let missing = self.running.is_none() && !self.command.is_empty();
         if missing {
             let started = tools.host.start(&self.command, &self.variables, &self.log, tools.sink);
             self.running = Some(started.inspect_err(|failure| self.failed = Some(failure.clone()))?);

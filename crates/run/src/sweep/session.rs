@@ -12,7 +12,8 @@ use crate::experiment::{
 
 #[derive(Debug, Clone)]
 pub struct SweepPlan {
-    pub serve_cmd: Vec<String>,
+    /// The command that starts the server; `None` if it runs already.
+    pub serve_cmd: Option<Vec<String>>,
     pub bench_cmd: Vec<String>,
     pub after: AfterBench,
     pub supervised: Supervised,
@@ -31,12 +32,17 @@ impl SweepPlan {
     /// Checks the commands of all combinations before anything is started.
     pub fn check(&self) -> Result<(), Error> {
         for set in &self.serve_sets {
-            apply("--serve-cmd", &self.serve_cmd, set)?;
+            self.server_command(set)?;
         }
         for set in &self.bench_sets {
             apply("--bench-cmd", &self.bench_cmd, set)?;
         }
         Ok(())
+    }
+
+    /// The command of the server with these settings; `None` if it runs already.
+    pub fn server_command(&self, set: &ParamSet) -> Result<Option<Vec<String>>, Error> {
+        self.serve_cmd.as_ref().map(|command| apply("--serve-cmd", command, set)).transpose()
     }
 }
 
@@ -61,12 +67,13 @@ impl<'a> Sweep<'a> {
         needed: bool,
         work: impl FnOnce(&mut Self, &mut Slot) -> Result<(), Stop>,
     ) -> Result<(), Error> {
-        let command = apply("--serve-cmd", &self.plan.serve_cmd, serve)?;
-        if shown {
-            self.say(SweepNote::ServerBegins { overrides: serve.shown(), command: command.clone() });
-        }
         let log = layout::server_file(&self.plan.experiment, serve, "server.log");
-        let mut slot = Slot::new(command, Vec::new(), log);
+        let command = self.plan.server_command(serve)?;
+        let shown = shown && command.is_some();
+        if let Some(command) = command.clone().filter(|_| shown) {
+            self.say(SweepNote::ServerBegins { overrides: serve.shown(), command });
+        }
+        let mut slot = command.map_or_else(Slot::running, |command| Slot::new(command, Vec::new(), log));
         let started = if needed && !self.plan.dry_run { self.ensure(&mut slot) } else { Ok(()) };
         let result = started.and_then(|()| work(self, &mut slot));
         let log = slot.log().to_owned();

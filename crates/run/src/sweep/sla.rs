@@ -28,6 +28,16 @@ pub struct SlaPlan {
     pub seconds: Option<f64>,
     /// Time budget of a search in seconds: after it, no run is made only to narrow the range.
     pub budget: f64,
+    /// Longest duration in seconds of the first run, at the largest load; otherwise its prompts determine it.
+    pub first_run: Option<f64>,
+    /// The flags that extend the search and its runs, for messages.
+    pub flags: SearchFlags,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct SearchFlags {
+    pub budget: &'static str,
+    pub seconds: &'static str,
 }
 
 /// Shortest and longest duration of a decision, in seconds.
@@ -39,6 +49,8 @@ const LATENCIES: f64 = 50.0;
 const REQUESTS: f64 = 10_000.0;
 /// Least mean latencies of a decision: while the first requests are in flight, the backlog can only grow.
 const RESPONSES: f64 = 4.0;
+/// Largest fraction of the budget of a decision, so that several fit.
+const DECISION_FRACTION: f64 = 0.2;
 /// Largest fraction of the budget of a single run.
 const RUN_FRACTION: f64 = 0.25;
 
@@ -47,7 +59,8 @@ impl SlaPlan {
     fn seconds(&self, rate: f64, response: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
         let queued = LATENCIES * limits.fold(0.0, f64::max);
-        let needed = queued.min(REQUESTS / rate).clamp(SECONDS.0, SECONDS.1);
+        let longest = (DECISION_FRACTION * self.budget).clamp(SECONDS.0, SECONDS.1);
+        let needed = queued.min(REQUESTS / rate).clamp(SECONDS.0, longest);
         self.seconds.unwrap_or(needed.max(RESPONSES * response))
     }
 }

@@ -29,7 +29,7 @@ impl LoadVariable {
     }
 
     /// The option that sets the length of a run.
-    pub(super) fn size_key(self) -> &'static str {
+    pub fn size_key(self) -> &'static str {
         match self {
             LoadVariable::RequestRate | LoadVariable::MaxConcurrency => "num_prompts",
             LoadVariable::Sessions => "num_sessions",
@@ -58,7 +58,7 @@ impl LoadVariable {
         Some(rate).filter(|rate| *rate > 0.0)
     }
 
-    pub(super) fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         match self {
             LoadVariable::RequestRate => "req/s",
             LoadVariable::MaxConcurrency => "concurrent requests",

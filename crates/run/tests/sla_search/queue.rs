@@ -15,7 +15,7 @@ use tacho_record::Estimate;
 use tacho_run::experiment::{
     AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Supervised, option,
 };
-use tacho_run::sweep::{LoadVariable, SlaPlan, SweepPlan};
+use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan};
 
 /// An in-memory file system.
 #[derive(Default)]
@@ -270,7 +270,7 @@ pub(crate) fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaP
     SlaPlan {
         sweep: SweepPlan {
             bench_cmd: words(&format!("bench --num-prompts {prompts}")),
-            serve_cmd: words("server"),
+            serve_cmd: Some(words("server")),
             after: AfterBench::Reset(ResetKind::Nothing),
             supervised: Supervised { supervisor: Vec::new(), show_stdout: false },
             serve_sets: vec![ParamSet::default()],
@@ -287,6 +287,8 @@ pub(crate) fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaP
         tolerance: 0.02,
         seconds: None,
         budget: USUAL,
+        first_run: None,
+        flags: SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" },
     }
 }
 

@@ -57,11 +57,12 @@ tacho serve --dry-run shows what would be sent; --save-workload keeps it for --w
         name: "sweeps",
         about: "Many benchmarks: over parameters, over loads, up to a limit.",
         text: "\
-A sweep takes a server command, a client command, and JSON files of parameter sets for either.
+A sweep takes a server command, a client command, and JSON files of parameter sets for either. Without a server command, \
+--base-url in the client's names a server that runs already.
 
   tacho sweep serve            every combination of the sets
   tacho sweep serve_workload   levels of load between one request at a time and all at once
-  tacho sweep serve_sla        the largest load that keeps latency targets
+  tacho sweep serve_sla        the largest load that keeps latency targets; of one server: tacho capacity
   tacho sweep startup          start-up times over engine settings
   tacho sweep plot, plot_pareto   pictures of what came out
   tacho auto-tune              the server settings with the highest throughput within a limit
@@ -152,7 +153,7 @@ tacho suite and tacho auto-tune also read the variables of vLLM's scripts, which
         about: "A server without a GPU, for trying things out.",
         text: "  tacho serve --sim                a benchmark with nothing else
   tacho sim --port 8000            a separate server: tacho serve --port 8000
-  tacho sweep serve_sla --sim ...  a whole search
+  tacho capacity --sim ...         the largest load that keeps latency targets
   tacho latency --sim              the offline commands, too
 
 It imitates a continuous-batching engine with paged KV blocks and a prefix cache at the speed of --profile; its times are \

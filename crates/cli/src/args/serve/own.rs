@@ -64,7 +64,7 @@ flags! {
                 "Seconds for a whole request. The default is vLLM's 6 hours.").positive();
             fail_if: Vec<String> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECKS,
                 "Exit with 3 if this holds for the result: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
-                 failed>1%. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
+                 failed>1%. A limit can have a unit: p99_ttft>0.3s. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECKS, "Exit with 0 if a --fail-if is inconclusive and none holds.");
             require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client verdict is not ok.").tagged(NEEDS_SERVER);
             first_token_timeout: Option<Duration> = own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,

@@ -42,15 +42,15 @@ flags! {
     SweepFlags {
         COMMANDS_ROWS [
             serve_cmd: Option<String> = vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-                "Command that starts the server: 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho.");
+                "Command that starts the server: 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho. Without it, --base-url in --bench-cmd names a running server.");
             bench_cmd: Option<String> = vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command that benchmarks it: 'vllm bench serve ...' or any with its flags; 'tacho serve ...' runs inside tacho.");
             after_bench_cmd: Option<String> = vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command to run after each benchmark (default: reset the server's caches).");
         ]
         PARAMETERS [
-            server_ready_timeout: u64 = vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
-                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
+            server_ready_timeout: Given<u64> = vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
+                "Seconds that a server may take to become ready. A server that runs already is not waited for unless this is set.").between(0.0, MOST_SECONDS);
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server: a list of objects, or an object of named ones.");
             link_vars: String = vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
@@ -160,7 +160,7 @@ flags! {
                  single steps, as vLLM does.").between(0.0, 1.0);
             sla_seconds: Option<f64> = own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
                 "Minimum duration of a run near the answer; --num-prompts follows from it. Default: the smaller of 50 times the largest latency limit and \
-                 the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.").positive();
+                 the time of 10,000 requests, clamped to 5-120 s and a fifth of --sla-budget, and at least 4 response times. Early runs are shorter.").positive();
             sla_budget: f64 = own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
                 "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance.");
         ]

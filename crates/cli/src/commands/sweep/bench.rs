@@ -42,6 +42,16 @@ impl<'a> Commands<'a> {
         Commands { processes, simulator, sink, ranks: None, broken: Cell::new(false), searches: false }
     }
 
+    /// The clients of a search on a server that runs already, or on this simulator.
+    pub(in crate::commands) fn searching(
+        supervised: &Supervised,
+        simulator: Option<&Rc<Server>>,
+        sink: &'a dyn EventSink,
+    ) -> Self {
+        let simulator = simulator.map(|server| RefCell::new(Rc::downgrade(server)));
+        Commands { simulator, searches: true, ..Commands::new(supervised, 0, false, sink) }
+    }
+
     pub(crate) fn tools(&'a self, archive: &'a Files) -> Tools<'a> {
         Tools { archive, bench: self, host: self, sink: self.sink }
     }

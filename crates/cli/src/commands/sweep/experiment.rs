@@ -101,7 +101,7 @@ fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
     made_with.set("version", 1_i64);
     made_with.set("tacho", env!("CARGO_PKG_VERSION"));
     made_with.set("sweep", kind);
-    made_with.set("serve-cmd", words(&plan.serve_cmd));
+    made_with.set("serve-cmd", plan.serve_cmd.as_deref().map_or(Value::Null, words));
     made_with.set("bench-cmd", words(&plan.bench_cmd));
     let of_sets = plan.bench_sets.iter().filter_map(|set| set.values().get("backend")?.as_str());
     let files = backend_files(&plan.bench_cmd, of_sets);

@@ -72,7 +72,7 @@ impl Found {
                 format!("the next larger load, {}, fails", level_text(self.bracket().1))
             }
             StopReason::Precise => precision,
-            StopReason::Budget => format!("budget {} s reached (--sla-budget); {precision}", plan.budget),
+            StopReason::Budget => format!("budget {} s reached ({}); {precision}", plan.budget, plan.flags.budget),
             StopReason::Runs => {
                 let runs = self.loads.iter().map(|load| load.runs).sum::<usize>();
                 format!("{runs} runs made; {precision}")
@@ -112,15 +112,16 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(found: &Found, target: &[Criterion], tolerance: f64) -> Self {
+    pub(super) fn of(found: &Found, target: &[Criterion], plan: &SlaPlan) -> Self {
         let inconclusive = |why: &str| Verdict::Inconclusive(why.to_owned());
+        let longer = |why: &str| Verdict::Inconclusive(format!("{why}: raise {}", plan.flags.budget));
         match (found.answer, found.estimate) {
             (Answer::Unlimited, _) => return Verdict::Unlimited,
             (Answer::Infeasible, None) if found.stopped == StopReason::Budget => {
-                return inconclusive("no load met the criteria within the time budget: raise --sla-budget");
+                return longer("no load met the criteria within the time budget");
             }
             (Answer::Infeasible, _) if found.loads.iter().any(|load| load.is_met() && load.brief) => {
-                return inconclusive("no load met the criteria in a run long enough to decide: raise --sla-budget");
+                return longer("no load met the criteria in a run long enough to decide");
             }
             (Answer::Infeasible, Some(_)) => {
                 return inconclusive("runs of one load disagree, and no load met the criteria on average");
@@ -136,16 +137,17 @@ impl Verdict {
         // Without a steady state only the throughput would say that the rate is sustained, and a burst delivers it too.
         let mut answer = found.levels.iter().filter(|level| level.level == left).flat_map(Level::runs).peekable();
         if answer.peek().is_some() && answer.all(|run| run.planned_rate().is_some() && run.steady_state().is_none()) {
-            return inconclusive("the runs at the answer are too short for a steady state: raise --sla-seconds");
+            let flag = plan.flags.seconds;
+            return inconclusive(&format!("the runs at the answer are too short for a steady state: raise {flag}"));
         }
-        let most = INCONCLUSIVE * PRECISE * tolerance;
+        let most = INCONCLUSIVE * PRECISE * plan.tolerance;
         match found.estimate.map(|found| found.reach()) {
             _ if found.answer == Answer::Infeasible => Verdict::Infeasible,
             // Two adjacent levels bound the result.
             _ if found.stopped == StopReason::Precise => Verdict::Found,
-            Some(None) => inconclusive("no load that was measured fails for certain: raise --sla-budget"),
-            Some(Some(reach)) if reach > most => Verdict::Inconclusive(format!(
-                "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
+            Some(None) => longer("no load that was measured fails for certain"),
+            Some(Some(reach)) if reach > most => longer(&format!(
+                "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%",
                 reach * 100.0,
                 most * 100.0
             )),
@@ -196,7 +198,7 @@ impl Answers {
         entry.set("bench", pair.bench.shown());
         entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
         entry.set("variable", pair.plan.variable.key());
-        let verdict = Verdict::of(found, target, pair.plan.tolerance);
+        let verdict = Verdict::of(found, target, pair.plan);
         let measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         entry.set("verdict", verdict.name());
         if let Verdict::Inconclusive(why) = &verdict {
@@ -214,8 +216,13 @@ impl Answers {
         let mut achieved = Dict::new();
         if let Some(level) = found.levels.iter().find(|level| Some(level.level) == measured) {
             set_means(&mut achieved, pair, target, level)?;
+            let costs = COSTS.into_iter().filter_map(|key| Some((key, level.mean(key)?)));
+            costs.for_each(|(key, cost)| achieved.set(key, cost));
         }
         entry.set("achieved", achieved);
+        if let Some(limit) = limited_by(pair, target, found)? {
+            entry.set("limited_by", limit);
+        }
         if let Some((nearest, _)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             entry.set("best_attempt", shown(nearest.level));
         }
@@ -229,6 +236,22 @@ impl Answers {
     pub(super) fn store(&self, archive: &dyn Archive) -> Result<(), Failure> {
         archive.keep(&self.path, &Value::List(self.list.clone()), Style::Result)
     }
+}
+
+/// Costs at the answer, of runs that know a price.
+const COSTS: [&str; 2] = ["cost_per_million_tokens", "cost_per_million_output_tokens"];
+
+/// What fails first above the answer, or else at the load that came closest: the metric that misses its criterion most,
+/// or `sustained` if the server only fails to keep up. `None` if nothing fails.
+fn limited_by(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Option<String>, Failure> {
+    let (left, _) = found.bracket();
+    let above = found.each().find(|(load, _)| load.level > left && !load.passes());
+    let first = if found.answer == Answer::Infeasible { found.nearest() } else { above };
+    let Some((_, level)) = first.filter(|(load, _)| !load.passes()) else { return Ok(None) };
+    let means = pair.means(target, level)?;
+    let margins = target.iter().zip(&means).map(|(one, (_, mean))| (one, one.margin(*mean)));
+    let worst = margins.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, margin)| *margin > 0.0);
+    Ok(Some(worst.map_or_else(|| "sustained".to_owned(), |(one, _)| one.metric.clone())))
 }
 
 /// Each level with its values and verdict, for tables and charts.

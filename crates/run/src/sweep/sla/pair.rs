@@ -78,7 +78,12 @@ impl Pair<'_> {
     /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, prompts: Option<u64>) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), load_value(spelled(level)));
-        prompts.map_or(set.clone(), |prompts| set.with(self.plan.variable.size_key(), prompts))
+        match (prompts, self.plan.first_run) {
+            (Some(prompts), _) => set.with(self.plan.variable.size_key(), prompts),
+            // All is sent at once and gets the time that remains to finish.
+            (None, Some(seconds)) => set.with("duration", seconds / 2.0).with("grace", seconds / 2.0),
+            (None, None) => set,
+        }
     }
 
     /// The seed of a search's run. Runs with the same arrivals and prompts would have the same errors, and the
@@ -143,7 +148,8 @@ impl Pair<'_> {
             let (criterion, margin) =
                 worst(target, |criterion| self.value(criterion, run, self.part(criterion, level)))?;
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
-            let steady = run.steady_state().and_then(SteadyState::request_throughput);
+            // A run whose requests all finish late has no steady part.
+            let steady = run.steady_state().and_then(SteadyState::request_throughput).filter(|rate| *rate > 0.0);
             let completed = steady.or_else(|| run.number("request_throughput"));
             Ok(Measurement {
                 level: level.level,

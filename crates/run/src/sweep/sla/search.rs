@@ -55,7 +55,7 @@ impl Pair<'_> {
             StopReason::Unlimited
         } else {
             session.say(SearchNote::From { load: self.load(), level: levels.first });
-            session.say(SearchNote::TakesAtMost { seconds: self.plan.budget });
+            session.say(SearchNote::TakesAtMost { seconds: self.plan.budget, flag: self.plan.flags.budget });
             let before = (levels.first, self.completed_rate(&top).unwrap_or(1.0));
             let read = |known: &[Level]| self.all_measurements(target, known).map_err(Stop::Run);
             explore(&search, &mut known, read, |known, level, seconds| {
@@ -161,7 +161,7 @@ impl Pair<'_> {
         session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
         let (left, right) = found.bracket();
         session.say(SearchNote::Range { load, left, right });
-        let verdict = Verdict::of(found, target, self.plan.tolerance);
+        let verdict = Verdict::of(found, target, self.plan);
         let most = match (found.answer, self.plan.variable) {
             (Answer::Infeasible, _) if verdict == Verdict::Infeasible => Most::Infeasible,
             (Answer::Infeasible, _) => Most::NotFound,

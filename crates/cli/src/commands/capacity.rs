@@ -1,0 +1,116 @@
+//! `tacho capacity`: the maximum load at which a server meets SLOs.
+
+mod answer;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use tacho_core::event::{Load, Note, SearchNote, SweepNote, level_text};
+use tacho_core::{EventSink, RunEvent};
+use tacho_run::experiment::{AfterBench, Links, ParamSet, ResetKind};
+use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan, sla};
+
+use super::serve::simulator;
+use super::sweep::{Commands, Files, draw, make_directory, running, screen, supervised, verdict};
+use crate::args::capacity::CapacityArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Requests of the first run, all at once; by concurrency and sessions also the largest load.
+const FIRST_REQUESTS: u32 = 200;
+/// Largest fraction of the budget of the first run.
+const FIRST_RUN: f64 = 0.1;
+/// The tolerance of a search is a fraction of the precision: its range may be 2.25 times as wide.
+const PRECISION_PER_TOLERANCE: f64 = 225.0;
+const BUDGET: &str = "--budget";
+
+pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
+    // A signal terminates the program immediately: files are written atomically.
+    let interrupt = Interrupt::catch()?;
+    let simulator = simulator::start(&args.run)?.map(Rc::new);
+    let servers = args.run.base_urls();
+    if simulator.is_none() {
+        let patience = u64::try_from(args.run.load.ready_check_timeout_sec).unwrap_or(0);
+        running::reach(&servers, patience, "--ready-check-timeout-sec")?;
+    }
+    let now = jiff::Zoned::now().strftime("capacity-%Y%m%d-%H%M%S").to_string();
+    let experiment = args.directory.join(now);
+    make_directory(&experiment, "--result-dir")?;
+    interrupt.farewell(format!("interrupted: the finished runs are in {}", experiment.display()));
+    let plan = plan(args, &experiment)?;
+    let place = if simulator.is_some() { "the simulator".to_owned() } else { servers.join(", ") };
+    let screen = screen(&args.live, false)?;
+    let levels = Levels { screen: &screen, level: RefCell::default() };
+    levels.say(answer::header(&place, &args.flags));
+    let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
+    let files = Files::new(experiment.clone());
+    let report = sla(&plan, commands.tools(&files))?;
+    screen.close();
+    answer::show(&args.flags, &experiment)?;
+    draw(&experiment)?;
+    verdict(&report)
+}
+
+fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
+    let variable = args.flags.by;
+    let mut bench_cmd = args.command.clone();
+    bench_cmd.push(format!("--{}", variable.size_key().replace('_', "-")));
+    bench_cmd.push(FIRST_REQUESTS.to_string());
+    let sweep = SweepPlan {
+        serve_cmd: None,
+        bench_cmd,
+        after: AfterBench::Reset(ResetKind::Nothing),
+        supervised: supervised(false)?,
+        serve_sets: vec![ParamSet::default()],
+        bench_sets: vec![ParamSet::default()],
+        links: Links::default(),
+        experiment: experiment.to_owned(),
+        num_runs: 1,
+        warmup_prompts: 0,
+        continue_on_error: false,
+        dry_run: false,
+    };
+    Ok(SlaPlan {
+        sweep,
+        variable,
+        targets: vec![args.flags.slos.clone()],
+        tolerance: args.flags.precision / PRECISION_PER_TOLERANCE,
+        seconds: None,
+        budget: args.flags.budget,
+        first_run: (variable == LoadVariable::RequestRate).then_some(FIRST_RUN * args.flags.budget),
+        flags: SearchFlags { budget: BUDGET, seconds: BUDGET },
+    })
+}
+
+/// Shows one line per run of a search, and everything but its other lines.
+struct Levels<'s> {
+    screen: &'s dyn EventSink,
+    level: RefCell<Vec<String>>,
+}
+
+impl Levels<'_> {
+    fn say(&self, text: String) {
+        self.screen.event(RunEvent::status(text));
+    }
+}
+
+impl EventSink for Levels<'_> {
+    fn event(&self, event: RunEvent) {
+        let RunEvent::Status(Note::Sweep(note)) = &event else { return self.screen.event(event) };
+        let mut parts = self.level.borrow_mut();
+        match note {
+            SweepNote::Search(SearchNote::Testing { load: Load { unit, .. }, level }) => {
+                let unit = if level.is_finite() { format!(" {unit}") } else { String::new() };
+                *parts = vec![format!("  {}{unit}", level_text(*level))];
+            }
+            SweepNote::Search(SearchNote::Criterion { metric, mean, .. }) => parts.push(format!("{metric} {mean:.1}")),
+            SweepNote::Search(SearchNote::NotSustained { .. }) => parts.push("not sustained".to_owned()),
+            SweepNote::Search(SearchNote::Verdict { met }) => {
+                parts.push(if *met { "met" } else { "not met" }.to_owned());
+                self.say(parts.join(", "));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `tacho capacity`, and sweeps on a server that runs already.
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::Child;
+
+use serde_json::Value;
+use tacho_testkit::place::{stderr, stdout};
+
+use crate::place::{Place, wait_for};
+
+/// A simulator in a process of its own; it ends with the test.
+struct Simulator(Child);
+
+impl Simulator {
+    /// One request at a time, each with 8 tokens: 14.9 per second.
+    fn start(place: &Place) -> Self {
+        let port = place.port.to_string();
+        let child = place.spawn(&["sim", "--profile", "h100-8b", "--max-num-seqs", "1", "--port", &port]);
+        wait_for("the simulator", || TcpStream::connect(("127.0.0.1", place.port)).is_ok());
+        Simulator(child)
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The answer of the only search in a directory.
+fn answer(place: &Place, directory: &str) -> Value {
+    let searches: Vec<_> = fs::read_dir(place.path(directory)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(searches.len(), 1, "{searches:?}");
+    assert!(searches[0].join("sla.html").exists());
+    serde_json::from_str(&fs::read_to_string(searches[0].join("capacity.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn the_capacity_of_a_running_server_is_measured() {
+    let place = Place::new();
+    let _server = Simulator::start(&place);
+    let port = place.port.to_string();
+    let lengths = ["--random-input-len", "512", "--random-output-len", "8"];
+    let flags =
+        ["--slo", "p99_ttft<=1s", "p95_tpot<=1s", "--budget", "25", "--precision", "20", "--result-dir", "found"];
+    let own = ["--load", "5", "--target", "100", "--gpu-hour-price", "3"];
+    let output = place.run(&[&["capacity", "--port", &port][..], &flags, &own, &lengths].concat());
+    let (told, said) = (stdout(&output), stderr(&output));
+    let found = answer(&place, "found");
+    let number = |key: &str| found[key].as_f64();
+    // It serves 14.9 requests per second; a queue of one second has about 12.7.
+    let (low, high) = (number("ci_low").unwrap(), number("ci_high").unwrap_or(f64::INFINITY));
+    assert!(low < 14.9 && high > 11.5, "{found}\n{told}\n{said}");
+    let most = number("max_measured").unwrap_or_else(|| panic!("{found}\n{told}\n{said}"));
+    assert!(most < 15.5 && found["achieved"]["p99_ttft_ms"].as_f64().unwrap() <= 1000.0, "{found}");
+    assert!(found["limited_by"] == "p99_ttft_ms" || found["limited_by"] == "sustained", "{found}");
+    assert_eq!(found["replicas"].as_f64(), Some((100.0 / most).ceil()));
+    assert!((number("headroom").unwrap() - (most / 5.0 - 1.0)).abs() < 1e-9);
+    assert!(
+        told.contains("measured and met") && told.contains("  headroom   ") && told.contains("  replicas   "),
+        "{told}"
+    );
+    assert!(told.contains("  cost       "), "{told}");
+    let code = i32::from(found["verdict"] == "inconclusive") * 3;
+    assert_eq!(output.status.code(), Some(code), "{told}\n{said}");
+}
+
+#[test]
+fn a_search_by_concurrency_needs_no_server() {
+    let place = Place::new();
+    let args = ["capacity", "--sim", "--by", "concurrency", "--slo", "p99_ttft<=0.1ms", "--budget", "15"];
+    let output = place.run(&[&args[..], &["--random-input-len", "16", "--random-output-len", "2"]].concat());
+    let told = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}\n{}", stderr(&output));
+    assert!(told.contains("capacity of the simulator in concurrent requests for p99 TTFT ≤ 0.1 ms"), "{told}");
+    assert!(told.contains("No load meets p99 TTFT ≤ 0.1 ms"), "{told}");
+    assert_eq!(answer(&place, "results")["verdict"], "infeasible");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_in_one_line() {
+    let place = Place::new();
+    let port = place.port.to_string();
+    let bench = format!("tacho serve --port {port}");
+    let search = ["capacity", "--port", &port, "--slo", "p99_ttft<=200ms"];
+    let waiting = [&search[..], &["--ready-check-timeout-sec", "1"]].concat();
+    for (args, flag) in [
+        (search.to_vec(), "--ready-check-timeout-sec"),
+        (waiting, "--ready-check-timeout-sec"),
+        (vec!["sweep", "serve", "--bench-cmd", &bench], "--server-ready-timeout"),
+    ] {
+        let output = place.run(&args);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!("error: no server answers at http://127.0.0.1:{port}: ")), "{told}");
+        assert!(told.contains(flag) && !place.path("results").exists(), "{told}");
+        let waited = format!("waiting for http://127.0.0.1:{port}, at most 1 s (--ready-check-timeout-sec)");
+        assert_eq!(told.contains(&waited), args.len() > 6, "{told}");
+    }
+}
+
+#[test]
+fn a_running_server_can_be_swept() {
+    let place = Place::new();
+    let _server = Simulator::start(&place);
+    place.write("loads.json", r#"[{"request_rate": 20}, {"request_rate": 40}]"#);
+    let run = |words: &str| {
+        format!(
+            "tacho serve --base-url http://127.0.0.1:{} {words} --random-input-len 16 --random-output-len 2",
+            place.port
+        )
+    };
+    let few = run("--num-prompts 5");
+    let args =
+        ["sweep", "serve", "--bench-cmd", &few, "--bench-params", "loads.json", "--num-runs", "1", "-e", "loads"];
+    let output = place.run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("[BEGIN SERVER]"), "{}", stdout(&output));
+    assert!(place.path("results/loads/BENCH--request_rate=40/run=0.json").exists(), "{:?}", place.tree("results"));
+    let levels =
+        ["sweep", "serve_workload", "--bench-cmd", &few, "--workload-iters", "2", "--num-runs", "1", "-e", "levels"];
+    let output = place.run(&levels);
+    assert!(output.status.success(), "{}", stderr(&output));
+    place.write("sla.json", r#"[{"p99_ttft_ms": "<=0.1"}]"#);
+    let search =
+        ["sweep", "serve_sla", "--bench-cmd", &few, "--sla-params", "sla.json", "--sla-budget", "6", "-e", "sla"];
+    let output = place.run(&search);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("another server already answers"), "{}", stderr(&output));
+}
