@@ -11,7 +11,9 @@ mod write;
 
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
-pub use record::{ByKey, Codec, FieldError, Flat, Json, Named, OrDefault, Plain, differs, read_field, typed};
+pub use record::{
+    ByKey, Codec, FieldError, Flat, Json, Named, OrDefault, Plain, assert_round_trip, differs, read_field, typed,
+};
 pub use repr::{python_str, quoted, repr};
 pub use view::{Entry, Keyed, ListOf, Merged, Optional, merge_properties, object_schema, property};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};

@@ -101,7 +101,7 @@ fn is_bundled(row: &Observation) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::json::{dumps, parse};
+    use tacho_core::json::{assert_round_trip, dumps, parse};
     use tacho_core::{StageSpan, Timestamp, Usage};
     use tacho_metrics::{
         DiffusionStatistics, GoodputLimits, MetricSettings, ProbeStatistics, RampUp, RankUse, RateChange,
@@ -122,12 +122,18 @@ mod tests {
             max_concurrency: Some(7),
             ramp_up: Some(RampUp { strategy: "linear".into(), start_rps: 1, end_rps: 9 }),
             rps_change_events: vec![RateChange { rps: 2, timestamp: "2026-01-02T03:04:05.000001".into() }],
-            stages: vec![StageSpan { name: "peak".into(), end: 2.5, requests: 5, ..StageSpan::default() }],
+            stages: vec![StageSpan {
+                name: "peak".into(),
+                end: 2.5,
+                limit: Some(4),
+                requests: 5,
+                ..StageSpan::default()
+            }],
             self_timed: true,
             task: Task::Pooling,
             metric_percentiles: vec![50.0, 99.9],
             metrics: MetricSettings {
-                goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: None, e2el_ms: Some(1e300) }),
+                goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: Some(0.25), e2el_ms: Some(1e300) }),
                 class_goodput: vec![("chat".into(), GoodputLimits::default())],
                 playback_buffer: 0.5,
                 price_per_hour: Some(2.5),
@@ -142,6 +148,7 @@ mod tests {
 
     #[test]
     fn setups_come_back() {
+        assert_round_trip(&full_setup());
         for setup in [Setup::example(), full_setup()] {
             assert_eq!(super::setup(&through_text(plan(&setup, &Provenance::default()))).unwrap(), setup);
         }
@@ -150,8 +157,9 @@ mod tests {
     #[test]
     fn measurements_come_back() {
         let mut server = ServerMetrics::default();
-        server.add(0.5, "# TYPE a gauge\na 1\n");
-        server.add(1.5, "# TYPE a gauge\na 2\n# TYPE b_total counter\nb_total 0.1\n");
+        for time in [0.5, 1.5] {
+            server.add(time, "# TYPE a gauge\na 2\n# TYPE b_total counter\nb_total 0.1\n");
+        }
         let measured = Measured {
             duration: 1.25,
             origin: 0.5,
@@ -183,23 +191,30 @@ mod tests {
             }],
             telemetry: {
                 let mut telemetry = Telemetry::default();
-                telemetry.add(0.0, []);
                 telemetry.add(1.0, [("host".to_owned(), "cpu", "%", 5.0)]);
-                telemetry
+                Telemetry { gpus: vec!["H200".into()], ..telemetry }
             },
             ranks: vec![RankUse {
+                rank: 1,
                 machine: "node3".into(),
+                planned: 7,
+                requests: 5,
+                p50_lateness_ms: Some(0.1),
+                p99_lateness_ms: Some(0.2),
+                max_lateness_ms: Some(0.3),
                 busy: Some(0.5),
+                clock_bound_ms: Some(0.01),
+                clock_drift_ms: Some(-0.02),
+                calendar_offset_ms: Some(-3.0),
+                calendar_bound_ms: Some(0.4),
                 lost: Some("gone".into()),
-                ..RankUse::default()
             }],
             missed_rows: Some(3),
             ..Measured::default()
         };
+        assert_round_trip(&measured);
         let record = RunRecord::compute(Setup::example(), measured.clone());
-        // NaN is not equal to itself.
-        let text = |measured: &Measured| format!("{measured:?}");
-        assert_eq!(text(&super::measured(&through_text(closing(&record))).unwrap()), text(&measured));
+        assert_eq!(super::measured(&through_text(closing(&record))).unwrap(), measured);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl ServerFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::json::{Dict, Json};
+    use tacho_core::json::{Dict, Json, assert_round_trip};
 
     #[test]
     fn written_values_are_read_back() {
@@ -74,7 +74,7 @@ mod tests {
                 settings: vec![("block_size".into(), "16".into())],
             },
         };
-        assert_eq!(Provenance::from_json(&full.to_json()), Ok(full.clone()));
+        assert_round_trip(&full);
         assert_eq!(full.server.name().as_deref(), Some("vLLM 0.32.0"));
         let empty = Provenance::default();
         assert_eq!((empty.to_json(), empty.server.name()), (Dict::new().into(), None));

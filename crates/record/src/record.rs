@@ -58,6 +58,8 @@ impl Codec<Samples> for OfRows {
     }
 
     fn set(_: &mut Dict, _: &str, _: &Samples) {}
+
+    fn describe(_: &mut Dict, _: &str, _: bool, _: &[&str]) {}
 }
 
 impl Measured {
