@@ -2,7 +2,8 @@
 //! the last. Together with the rows they restore the record.
 
 use tacho_core::Observation;
-use tacho_core::json::{Dict, FieldError, Json, Plain, Value, read_field};
+use tacho_core::dict;
+use tacho_core::json::{Codec, Dict, FieldError, Flat, Json, Plain, Value, read_field};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Caveat, Setup};
 
@@ -16,9 +17,8 @@ pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
 /// Adds the sessions of a run to the part that is written before the first row.
 pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
     let step = |(step, place): (&SessionStep, &usize)| {
-        let mut dict = Dict::new();
-        dict.set("place", *place);
-        step.to_json().as_dict().into_iter().for_each(|fields| dict.update(fields));
+        let mut dict = dict! { "place": *place };
+        Flat::set(&mut dict, "", step);
         Value::from(dict)
     };
     plan.set("sessions", steps.steps.iter().zip(&steps.places).map(step).collect::<Vec<_>>());

@@ -20,6 +20,7 @@ use tacho_record::metric::Part;
 
 use self::columns::List;
 use self::fields::Fields;
+pub(crate) use self::metrics::statistics_fields;
 use self::metrics::{Latencies, Metrics, latency_fields, metric_fields};
 pub use self::save::{SaveMode, save, try_writing, write_whole};
 pub use self::schema::schema;
@@ -159,6 +160,6 @@ view! {
 }
 
 /// Only positive infinity becomes a string.
-fn rate(rate: f64) -> Value {
+pub(crate) fn rate(rate: f64) -> Value {
     if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") }
 }

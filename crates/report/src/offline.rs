@@ -9,6 +9,7 @@ mod throughput;
 use std::io::Write;
 use std::path::Path;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 
@@ -46,7 +47,7 @@ pub fn json(record: &OfflineRecord) -> Value {
         OfflineKind::MmProcessor(processor) => mm_processor::keys(processor, model),
         OfflineKind::Profile => (Dict::new(), Dict::new()),
     };
-    engine_keys(&mut own, &record.engine);
+    own.update(&engine_keys(&record.engine));
     dict.set("tacho", own);
     Value::Dict(dict)
 }
@@ -92,15 +93,13 @@ fn without_nan(value: &Value) -> Value {
 }
 
 /// The part of a result file about the engine.
-fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
-    dict.set("backend", engine.backend.as_str());
-    dict.set("simulated", engine.simulated.is_some());
-    if let Some(profile) = &engine.simulated {
-        dict.set("sim_profile", profile.as_str());
-    }
-    dict.set("versions", engine.versions.clone());
-    if let Some(directory) = &engine.profile_dir {
-        dict.set("profile_dir", directory.as_str());
+fn engine_keys(engine: &EngineNote) -> Dict {
+    dict! {
+        "backend": engine.backend.as_str(),
+        "simulated": engine.simulated.is_some(),
+        "sim_profile"?: engine.simulated.as_deref(),
+        "versions": engine.versions.clone(),
+        "profile_dir"?: engine.profile_dir.as_deref(),
     }
 }
 

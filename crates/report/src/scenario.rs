@@ -71,17 +71,21 @@ impl Pass<'_> {
     }
 
     pub fn to_json(&self) -> Value {
-        let mut dict = dict! { "pass": self.name };
         let summary = &self.record.summary;
-        dict.set("elapsed_time", self.record.measured.duration);
-        dict.set("completed", summary.completed);
-        dict.set("failed", summary.failed);
-        dict.set("total_input_tokens", summary.total_input);
-        dict.set("total_output_tokens", output(summary));
+        let mut dict = dict! {
+            "pass": self.name,
+            "elapsed_time": self.record.measured.duration,
+            "completed": summary.completed,
+            "failed": summary.failed,
+            "total_input_tokens": summary.total_input,
+            "total_output_tokens": output(summary),
+        };
         set_times(&mut dict, summary, MetricKind::Ttft);
-        dict.set("prefix_cache_hit_rate", self.observed());
-        dict.set("prefix_cache_hit_rate_limit", self.limit);
-        dict.set("external_prefix_cache_hits", self.external());
+        dict.update(&dict! {
+            "prefix_cache_hit_rate": self.observed(),
+            "prefix_cache_hit_rate_limit": self.limit,
+            "external_prefix_cache_hits": self.external(),
+        });
         Value::Dict(dict)
     }
 
@@ -156,9 +160,8 @@ pub fn priorities(priorities: &[i64], record: &RunRecord, file: &mut Dict) -> Ve
     lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
     lines.push(title("", '='));
     let class_json = |(priority, summary): &(i64, Summary)| class_json(*priority, summary);
-    file.set("classes", classes.iter().map(class_json).collect::<Vec<Value>>());
-    file.set("inversions", inversions);
-    file.set("preemptions", preempted);
+    let classes = classes.iter().map(class_json).collect::<Vec<Value>>();
+    file.update(&dict! { "classes": classes, "inversions": inversions, "preemptions": preempted });
     lines
 }
 

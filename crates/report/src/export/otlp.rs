@@ -98,36 +98,30 @@ pub fn traces(record: &RunRecord, origin: Origin) -> Vec<String> {
 
 fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {
     let index = sample.index as u64 + 1;
-    let mut dict = dict! {
-        "traceId": format!("{run:016x}{index:016x}"),
-        "spanId": format!("{index:016x}"),
-        "name": "request",
-    };
-    // `SPAN_KIND_CLIENT`.
-    dict.set("kind", 3u64);
-    dict.set("startTimeUnixNano", origin.at(sample.sent));
-    dict.set("endTimeUnixNano", origin.at(sample.done.max(sample.sent)));
+    let first_token = Some(sample.ttft).filter(|ttft| *ttft > 0.0);
     let mut attributes = vec![
         attribute("tacho.request", Value::from(sample.index.to_string()), "intValue"),
         attribute("gen_ai.usage.input_tokens", Value::from(sample.prompt_len.to_string()), "intValue"),
         attribute("gen_ai.usage.output_tokens", Value::from(sample.output_len.to_string()), "intValue"),
         attribute("tacho.wait_ms", Value::Float(sample.queue_time() * 1e3), "doubleValue"),
     ];
-    if sample.ttft > 0.0 {
-        attributes.push(attribute("tacho.ttft_ms", Value::Float(sample.ttft * 1e3), "doubleValue"));
-        let event = dict! { "timeUnixNano": origin.at(sample.sent + sample.ttft), "name": "first token" };
-        dict.set("events", vec![Value::Dict(event)]);
+    attributes.extend(first_token.map(|ttft| attribute("tacho.ttft_ms", Value::Float(ttft * 1e3), "doubleValue")));
+    let event = |ttft| dict! { "timeUnixNano": origin.at(sample.sent + ttft), "name": "first token" };
+    dict! {
+        "traceId": format!("{run:016x}{index:016x}"),
+        "spanId": format!("{index:016x}"),
+        "name": "request",
+        // `SPAN_KIND_CLIENT`.
+        "kind": 3u64,
+        "startTimeUnixNano": origin.at(sample.sent),
+        "endTimeUnixNano": origin.at(sample.done.max(sample.sent)),
+        "events"?: first_token.map(|ttft| vec![Value::Dict(event(ttft))]),
+        "attributes": attributes,
+        "status": match sample.failure {
+            Some(kind) => dict! { "code": 2u64, "message": kind.name() },
+            None => dict! { "code": 1u64 },
+        },
     }
-    dict.set("attributes", attributes);
-    let mut status = Dict::new();
-    if let Some(kind) = sample.failure {
-        status.set("code", 2u64);
-        status.set("message", kind.name());
-    } else {
-        status.set("code", 1u64);
-    }
-    dict.set("status", status);
-    dict
 }
 
 fn metric(
@@ -140,11 +134,8 @@ fn metric(
     let attributes: Vec<Value> =
         labels.iter().map(|(key, value)| attribute(key, Value::from(*value), "stringValue")).collect();
     let point = |(time, value): (f64, f64)| {
-        let mut dict = dict! { "timeUnixNano": origin.at(time), "asDouble": value };
-        if !attributes.is_empty() {
-            dict.set("attributes", attributes.clone());
-        }
-        Value::Dict(dict)
+        let attributes = Some(attributes.clone()).filter(|attributes| !attributes.is_empty());
+        Value::Dict(dict! { "timeUnixNano": origin.at(time), "asDouble": value, "attributes"?: attributes })
     };
     let points: Vec<Value> = points.filter(|(_, value)| value.is_finite()).map(point).collect();
     let gauge = dict! { "dataPoints": points };
@@ -166,15 +157,13 @@ fn scope() -> Dict {
 fn body(resources: &str, scopes: &str, record: &RunRecord, scope: Dict) -> String {
     let text = |key: &str, value: &str| attribute(key, Value::from(value), "stringValue");
     let setup = &record.setup;
-    let mut resource = Dict::new();
     let about = vec![
         text("service.name", "tacho"),
         text("gen_ai.request.model", &setup.model_id),
         text("tacho.backend", &setup.backend),
         text("tacho.label", setup.label.as_deref().unwrap_or_default()),
     ];
-    resource.set("attributes", about);
-    let mut one = dict! { "resource": resource };
+    let mut one = dict! { "resource": dict! { "attributes": about } };
     one.set(scopes, vec![Value::Dict(scope)]);
     let mut dict = Dict::new();
     dict.set(resources, vec![Value::Dict(one)]);

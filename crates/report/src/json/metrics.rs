@@ -77,7 +77,7 @@ pub(super) fn latency_fields(record: &RunRecord) -> Dict {
 }
 
 /// The keys of one latency: `mean_X_ms`, `median_X_ms`, `std_X_ms`, then its percentiles.
-pub(super) fn statistics_fields(fields: &mut Dict, times: &Times, statistics: &Statistics) {
+pub(crate) fn statistics_fields(fields: &mut Dict, times: &Times, statistics: &Statistics) {
     let (name, suffix) = (times.name, times.suffix());
     fields.set(format!("mean_{name}{suffix}"), times.scaled(statistics.mean_ms));
     fields.set(format!("median_{name}{suffix}"), times.scaled(statistics.median_ms));

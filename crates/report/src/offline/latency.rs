@@ -40,13 +40,12 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
         "latencies": floats(&record.latencies),
         "percentiles": percentile_dict(&percentiles(&record.latencies)),
     };
-    let mut own = dict! { "num_iters": record.planned };
-    if let Some(interval) = Interval::of_mean(&record.latencies) {
-        own.set("avg_latency_ci95", floats(&[interval.low, interval.high]));
-    }
-    if let Some(drift) = drift(&record.latencies) {
-        own.set("drift", drift);
-    }
+    let interval = Interval::of_mean(&record.latencies);
+    let own = dict! {
+        "num_iters": record.planned,
+        "avg_latency_ci95"?: interval.map(|interval| floats(&[interval.low, interval.high])),
+        "drift"?: drift(&record.latencies),
+    };
     (dict, own)
 }
 

@@ -1,10 +1,9 @@
 //! `tacho mm-processor`.
 
 use tacho_core::dict;
-use tacho_core::json::{Dict, Value, float_repr};
+use tacho_core::json::{Dict, Json, Value, float_repr};
 use tacho_metrics::offline::{MmProcessor, StageStatistics};
 
-use super::floats;
 use crate::style::{percent, two};
 
 const WIDTH: usize = 80;
@@ -63,31 +62,29 @@ fn table(rows: Vec<Vec<String>>) -> Vec<String> {
 }
 
 pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
-    let pair = |(percent, value): &(f64, f64)| floats(&[*percent, *value]);
-    let mut dict = dict! {
-        "completed": record.completed,
-        "failed": record.failed,
-        "mean_e2el_ms": record.e2e.mean,
-        "median_e2el_ms": record.e2e.median,
-        "std_e2el_ms": record.e2e.std,
-        "percentiles_e2el_ms": record.e2e.percentiles.iter().map(pair).collect::<Vec<_>>(),
-        "mm_processor_stats": record.stages.iter().map(|(name, stage)| (name.clone(), stage_dict(stage))).collect::<Dict>(),
-    };
-    let mut encoder = Dict::new();
-    if let Some((calls, requests)) = record.encoder {
-        encoder.set("total_encoder_calls", calls);
-        encoder.set("num_requests_with_encoder_calls", requests);
-    }
-    dict.set("encoder_summary", encoder);
+    let stages = record.stages.iter().map(|(name, stage)| (name.clone(), stage_dict(stage)));
+    let encoder = record.encoder.map_or_else(Dict::new, |(calls, requests)| {
+        dict! { "total_encoder_calls": calls, "num_requests_with_encoder_calls": requests }
+    });
     let config = dict! {
         "model": model,
         "num_prompts": record.num_prompts,
         "input_len": record.input_len,
         "output_len": record.output_len,
     };
-    dict.set("config", config);
-    dict.set("timestamp", record.timestamp.as_str());
-    (dict, dict! { "e2el_is_average": record.e2e_is_average })
+    let keys = dict! {
+        "completed": record.completed,
+        "failed": record.failed,
+        "mean_e2el_ms": record.e2e.mean,
+        "median_e2el_ms": record.e2e.median,
+        "std_e2el_ms": record.e2e.std,
+        "percentiles_e2el_ms": record.e2e.percentiles.to_json(),
+        "mm_processor_stats": stages.collect::<Dict>(),
+        "encoder_summary": encoder,
+        "config": config,
+        "timestamp": record.timestamp.as_str(),
+    };
+    (keys, dict! { "e2el_is_average": record.e2e_is_average })
 }
 
 /// vLLM writes `p99.0`; the plain `p99` is added.

@@ -1,10 +1,10 @@
 //! The report and the result file of structured output: those of vLLM's script, then tacho's additions.
 
 use tacho_core::dict;
-use tacho_core::json::{Dict, Value, float_repr};
+use tacho_core::json::{Dict, Json, Value, float_repr};
 use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
-use tacho_metrics::{MetricKind, Sample, Statistics};
-use tacho_record::metric::TIMES;
+use tacho_metrics::{Sample, Statistics};
+use tacho_record::metric::{TIMES, Times};
 
 use crate::style::{percent, title, two, value_line};
 
@@ -125,7 +125,6 @@ pub fn judgement(summary: &StructuredSummary) -> Vec<String> {
 
 /// The result file: vLLM's keys, then goodput, validity and failures under `tacho`.
 pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[Answer], duration: f64) -> Dict {
-    let rate = setup.request_rate;
     let (all, generation) = (&summary.summary, summary.summary.generation());
     let list = |value: &dyn Fn(&Sample) -> Value| -> Vec<Value> {
         answers.iter().map(|answer| value(&answer.sample)).collect()
@@ -136,7 +135,7 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
         "model_id": setup.model_id.as_str(),
         "tokenizer_id": setup.tokenizer_id.as_str(),
         "num_prompts": setup.num_prompts,
-        "request_rate": if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") },
+        "request_rate": crate::json::rate(setup.request_rate),
         "burstiness": setup.burstiness,
         "max_concurrency": setup.max_concurrency,
         "correct_rate(%)": summary.loose_rate,
@@ -149,14 +148,14 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
         "total_token_throughput": all.total_token_throughput,
         "ttft_description": description(&summary.ttft),
         "tpot_description": description(&summary.tpot),
-        "input_lens": list(&|sample| Value::from(sample.prompt_len)),
-        "output_lens": list(&|sample| Value::from(sample.output_len)),
-        "ttfts": list(&|sample| Value::Float(sample.ttft)),
-        "itls": list(&|sample| Value::List(sample.itl.to_vec().into_iter().map(Value::Float).collect())),
-        "errors": list(&|sample| Value::from(sample.error.as_str())),
+        "input_lens": list(&|sample| sample.prompt_len.into()),
+        "output_lens": list(&|sample| sample.output_len.into()),
+        "ttfts": list(&|sample| sample.ttft.into()),
+        "itls": list(&|sample| sample.itl.to_vec().to_json()),
+        "errors": list(&|sample| sample.error.as_str().into()),
     };
     for (kind, statistics) in &summary.latencies {
-        latency(&mut file, *kind, statistics);
+        crate::json::statistics_fields(&mut file, Times::of(*kind), statistics);
     }
     file
 }
@@ -172,13 +171,15 @@ pub fn own(summary: &StructuredSummary) -> Dict {
             "constraint_valid_rate": correct.rate(),
         })
     };
-    let mut dict = dict! { "request_goodput": goodput(summary), "failed": summary.summary.failed };
     let mean = |times: &Statistics| (times.count > 0).then_some(times.mean_ms);
-    dict.set("mean_ttft_new_constraint_ms", mean(&summary.fresh));
-    dict.set("mean_ttft_known_constraint_ms", mean(&summary.familiar));
-    dict.set("constrained", correct(&summary.constrained));
-    dict.set("unconstrained", correct(&summary.unconstrained));
-    dict
+    dict! {
+        "request_goodput": goodput(summary),
+        "failed": summary.summary.failed,
+        "mean_ttft_new_constraint_ms": mean(&summary.fresh),
+        "mean_ttft_known_constraint_ms": mean(&summary.familiar),
+        "constrained": correct(&summary.constrained),
+        "unconstrained": correct(&summary.unconstrained),
+    }
 }
 
 fn output(answer: &Answer) -> Value {
@@ -195,16 +196,6 @@ fn description(of: &Description) -> Value {
         dict.set(name, value);
     }
     Value::Dict(dict)
-}
-
-fn latency(file: &mut Dict, kind: MetricKind, statistics: &Statistics) {
-    let name = kind.name();
-    file.set(format!("mean_{name}_ms"), statistics.mean_ms);
-    file.set(format!("median_{name}_ms"), statistics.median_ms);
-    file.set(format!("std_{name}_ms"), statistics.std_ms);
-    for (asked, value) in &statistics.percentiles_ms {
-        file.set(format!("p{}_{name}_ms", percent(*asked)), *value);
-    }
 }
 
 #[cfg(test)]

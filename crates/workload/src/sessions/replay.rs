@@ -5,7 +5,7 @@ mod maker;
 mod media;
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Reply, Request};
+use tacho_core::{Content, Reply, Request, dict};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
@@ -139,23 +139,16 @@ impl Replay {
     /// The content of a step as far as it is known before any completion, for a file.
     pub fn sent(&self, index: usize) -> Dict {
         let request = &self.requests[index];
-        let mut dict = Dict::new();
-        match &request.chat_messages {
-            Some(messages) if self.chat => dict.set("messages", messages.clone()),
-            _ => dict.set("prompt", request.content.to_json()),
+        let messages = request.chat_messages.clone().filter(|_| self.chat);
+        dict! {
+            "prompt"?: messages.is_none().then(|| request.content.to_json()),
+            "messages"?: messages,
+            "prompt_len": request.prompt_len,
+            "output_len": request.output_len,
+            "overrides"?: request.overrides.clone(),
+            "lora"?: request.lora.as_deref(),
+            "cancel_after_s"?: request.cancel_after,
         }
-        dict.set("prompt_len", request.prompt_len);
-        dict.set("output_len", request.output_len);
-        if let Some(overrides) = &request.overrides {
-            dict.set("overrides", overrides.clone());
-        }
-        if let Some(lora) = &request.lora {
-            dict.set("lora", lora.as_str());
-        }
-        if let Some(seconds) = request.cancel_after {
-            dict.set("cancel_after_s", seconds);
-        }
-        dict
     }
 
     /// The steps whose messages and completions precede a step's own.

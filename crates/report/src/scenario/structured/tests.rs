@@ -2,7 +2,7 @@ use serde_json::Value as Json;
 use tacho_core::FailureKind;
 use tacho_core::json::dumps;
 use tacho_metrics::structured::Verdict;
-use tacho_metrics::{GoodputLimits, MetricSettings, Setup};
+use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, Setup};
 use tacho_testkit::{golden_files, golden_json};
 
 use super::*;
