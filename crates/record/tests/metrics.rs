@@ -1,13 +1,14 @@
 //! Every metric of a run has a known answer here: its value in a record whose measurements are given.
 
 use tacho_core::Labels;
+use tacho_core::json::parse;
 use tacho_metrics::sessions::{SessionStep, SessionSummary};
 use tacho_metrics::{
     Acceptance, AcceptanceLength, Audio, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricSettings,
     ProbeStatistics, Rare, Sample, Setup, SpeculativeStatistics, Task,
 };
-use tacho_record::metric::{METRICS, Part};
-use tacho_record::{Measured, RunRecord};
+use tacho_record::metric::{METRICS, Part, lines};
+use tacho_record::{Measured, ResultFields, RunRecord};
 
 /// Two requests of a run of 10 s, one of each class: TTFT 0.5 s, latency 1.75 s and 3 s, 11 output tokens.
 fn samples() -> Vec<Sample> {
@@ -163,4 +164,19 @@ fn metrics_that_a_run_does_not_have_are_left_out() {
         let metric = METRICS.iter().find(|metric| metric.key == key).unwrap();
         assert_eq!((metric.read)(&record), None, "{key}");
     }
+}
+
+#[test]
+fn the_report_has_the_metrics_with_a_label_in_its_own_order() {
+    let keys = |part| lines(&[part]).into_iter().map(|metric| metric.key).collect::<Vec<_>>();
+    assert_eq!(keys(Part::Totals)[..3], ["completed", "failed", "duration"]);
+    assert_eq!((keys(Part::Totals).len(), keys(Part::Own).len()), (10, 0));
+}
+
+#[test]
+fn stored_intervals_come_back() {
+    let text = r#"{"tacho": {"intervals": {"a": [1.0, 2.0], "b": [1.0, null], "c": [null, 2.0]}}}"#;
+    let result = parse(text).unwrap();
+    let interval = |key| ResultFields(result.as_dict().unwrap()).interval(key).map(|found| (found.low, found.high));
+    assert_eq!(["a", "b", "c"].map(interval), [Some((1.0, 2.0)), Some((1.0, f64::INFINITY)), None]);
 }
