@@ -29,11 +29,7 @@ fn basics(table: &Table, width: usize) -> String {
     }
     let flags: Vec<&Flag> = table.basics.iter().filter_map(|name| table.find(name)).collect();
     out += &format!("\noptions used most:\n{}", listed(&flags, width));
-    let shown = |group: &&&Group| !flags_of(table, |known| known == **group).is_empty();
-    let titles: Vec<&str> = table.groups.iter().filter(shown).map(|group| group.title).collect();
-    let titles: Vec<&str> = titles.iter().map(|title| title.strip_suffix(" options").unwrap_or(title)).collect();
-    out += &format!("\n{}\n", paragraph(&format!("sections: {}", titles.join(", ")), width));
-    out + &ways(table, titles[0], width)
+    out + &ways(table, width)
 }
 
 /// Every option, one line each.
@@ -49,19 +45,25 @@ fn overview(table: &Table, width: usize) -> String {
             out += &listed(&flags, width);
         }
     }
-    let title = table.groups[0].title;
-    out + &ways(table, title.strip_suffix(" options").unwrap_or(title), width)
+    out + &ways(table, width)
 }
 
 /// Flags and their first sentences in two columns.
 fn listed(flags: &[&Flag], width: usize) -> String {
-    let longest = flags.iter().map(|flag| synopsis(flag, None).len()).max().unwrap_or(0);
-    let column = longest.min(width * 2 / 5);
-    flags.iter().map(|flag| columns(&synopsis(flag, None), &brief(flag), column, width)).collect()
+    let lengths: Vec<usize> = flags.iter().map(|flag| synopsis(flag, None).len()).collect();
+    let list = |column: usize| -> String {
+        flags.iter().map(|flag| columns(&synopsis(flag, None), &brief(flag), column, width)).collect()
+    };
+    // The column that needs the fewest lines; a longer flag has a line of its own.
+    let lists = lengths.iter().filter(|length| **length <= width * 2 / 5).map(|length| list(*length));
+    lists.min_by_key(|list| list.lines().count()).unwrap_or_else(|| list(width / 4))
 }
 
-fn ways(table: &Table, section: &str, width: usize) -> String {
+fn ways(table: &Table, width: usize) -> String {
     let command = table.command;
+    let shown = |group: &&&Group| !flags_of(table, |known| known == **group).is_empty();
+    let section = table.groups.iter().find(shown).map_or("all", |group| group.title);
+    let section = section.strip_suffix(" options").unwrap_or(section);
     let quoted = if section.contains(' ') { format!("'{section}'") } else { section.to_owned() };
     let ways = [
         ("Every option", format!("{command} --help")),
