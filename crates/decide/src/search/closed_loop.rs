@@ -3,15 +3,13 @@
 //! batch: then no run shows a latency near the target.
 
 use super::Measurement;
-use super::posterior::{CURVE_MISFIT, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
+use super::posterior::{CURVE_MISFIT, ERROR_SCALE_GRID, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
 
 /// Prior grid of the power, from an almost constant TPOT to a queue.
 const POWER_GRID: [f64; 9] = [0.1, 0.2, 0.4, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0];
 /// Prior grid of the step from the target down to the latency just below the capacity and up to the one just above it, as
 /// logarithms of latency with log weights.
 const STEP_GRID: [(f64, f64); 3] = [(0.0, 0.0), (0.1, -1.5), (0.3, -1.5)];
-/// Prior grid of the true error over the claimed one, with log weights.
-const ERROR_SCALE_GRID: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
 const ERRORS: ErrorModel = ErrorModel { exponent: 0.5, floor: 0.01, skew: 1.2 };
 
 /// Posterior of the number of users that meets the target; `None` without a run.

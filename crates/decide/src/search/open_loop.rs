@@ -3,7 +3,7 @@
 //! bounds the capacity.
 
 use super::Measurement;
-use super::posterior::{CURVE_MISFIT, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
+use super::posterior::{CURVE_MISFIT, ERROR_SCALE_GRID, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
 
 /// Prior grid of the zero-load latency, as a fraction of the target.
 const ZERO_LOAD_GRID: [f64; 9] = [0.02, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
@@ -14,11 +14,8 @@ const INITIALIZATION_BIAS_GRID: [(f64, f64); 4] = [(0.0, -1.0), (0.7, 0.0), (1.4
 const CAPACITY_GRID: [f64; 7] = [-2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5];
 /// Prior grid of the capacity as a multiple of the largest load, if no load was too large.
 const UNSEEN_CAPACITY_GRID: [f64; 8] = [1.02, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0, 6.0];
-/// Prior grid of the true error over the claimed one, with log weights: near capacity, half of the claimed error is
-/// that of the arrivals, which are known.
-const ERROR_SCALE_GRID: [(f64, f64); 5] = [(0.35, -0.7), (0.55, 0.0), (0.8, 0.0), (1.2, -0.5), (2.0, -1.5)];
 /// Queue lengths are autocorrelated, so the error falls slower than with the square root of the length.
-const ERRORS: ErrorModel = ErrorModel { exponent: 0.25, floor: 0.02, skew: 1.3 };
+const ERRORS: ErrorModel = ErrorModel { exponent: 0.25, floor: 0.02, skew: 1.5 };
 /// The log likelihood of a practically impossible observation.
 const IMPOSSIBLE: f64 = -8.0;
 /// Queueing beyond this multiple of the target is treated as unbounded.

@@ -22,6 +22,8 @@ pub(super) struct Posterior {
     pub(super) safe: f64,
 }
 
+/// Prior grid of the true error over the claimed one, with log weights.
+pub(super) const ERROR_SCALE_GRID: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
 /// Degrees of freedom of the likelihood: few, for heavy tails.
 pub(super) const DEGREES_OF_FREEDOM: f64 = 5.0;
 /// Misfit of a curve far from the target, as a fraction of the log distance.

@@ -122,7 +122,7 @@ fn short_help_fits_a_screen_and_names_flags_that_exist() {
     assert!(printed(&["-h"]).lines().count() <= 60, "{}", printed(&["-h"]));
     let serve = printed(&["serve", "-h"]);
     assert!(serve.find("--sim").unwrap() < serve.find("--num-prompts").unwrap() || serve.contains("\n  --sim "));
-    assert!(serve.contains("sections: server, model, load"), "{serve}");
+    assert!(serve.lines().count() <= 50, "{serve}");
 }
 
 #[test]

@@ -24,6 +24,8 @@ const STEADY: &str = "steady_";
 const MAX_FAILED: f64 = 0.01;
 /// Fraction of a rate that must be completed if the backlog is unknown: the last responses take time.
 const DELIVERED: f64 = 0.9;
+/// The largest p99 TTFT of a load that is sustained, as a fraction of the run.
+const MAX_DELAY: f64 = 0.03;
 /// Least requests per user: all first requests find an idle server.
 const WAVES: f64 = 4.0;
 /// Least requests of a run, if the plan has that many.
@@ -215,7 +217,12 @@ impl Pair<'_> {
         let delivers = |rate: f64| rate >= DELIVERED * spelled(level);
         let completed = run.number("request_throughput").map(delivers);
         let sent = run.delivered_rate().map(delivers);
+        // A server that falls behind by a fraction of the load delays the last requests by that fraction of the run.
+        let delay = run.number("p99_ttft_ms").zip(run.number("duration"));
+        let delayed = delay.is_none_or(|(delay_ms, seconds)| delay_ms / 1e3 > MAX_DELAY * seconds);
         let kept_up = match run.steady_state().map(SteadyState::is_stable) {
+            // In a short run a queue that comes and goes looks like one that grows.
+            Some(Some(false)) if level.is_finite() && !delayed => failures.is_some(),
             // If the backlog is known, the drain of the last requests is not a sign of overload.
             Some(Some(stable)) => stable && (completed == Some(true) || (level.is_finite() && failures.is_some())),
             // A steady state without information on the backlog is unknown.
