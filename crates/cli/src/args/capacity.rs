@@ -69,7 +69,7 @@ flags! {
                 "Load to search: requests per second, requests in flight, or --sessions in progress.") => by;
             load: Option<f64> = own(&["--load"], Float, "N", Unset, &CAPACITY, "Today's load, in the unit of --by. Prints the headroom.").positive();
             target: Option<f64> = own(&["--target"], Float, "N", Unset, &CAPACITY, "Load that is needed. Prints how many such servers it takes.").positive();
-            budget: f64 = own(&["--budget"], Seconds, "SEC", Preset::Float(60.0), &CAPACITY,
+            budget: f64 = own(&["--budget"], Seconds, "SEC", Preset::Float(120.0), &CAPACITY,
                 "Seconds of load. The search stops earlier at --precision.").positive();
             precision: f64 = own(&["--precision"], Float, "PERCENT", Preset::Float(5.0), &CAPACITY,
                 "Stop when the 95% range of the answer is within this percentage of it.").between(0.5, 50.0);
