@@ -160,7 +160,7 @@ impl Pair<'_> {
                 seconds: run.number("duration").unwrap_or(0.0),
                 margin,
                 error: standard_error(criterion, run).filter(|one| one.is_finite()),
-                sustained: !self.is_overloaded(level.level, run)?,
+                sustained: !self.is_overloaded(target, level.level, run)?,
                 completed_rate: required(completed, "request_throughput", "--bench-cmd")?,
             })
         };
@@ -204,7 +204,7 @@ impl Pair<'_> {
     }
 
     /// Returns whether a run did not keep up with its load: requests failed, or latencies grew with its length.
-    fn is_overloaded(&self, level: f64, run: ResultFields<'_>) -> Result<bool, Failure> {
+    fn is_overloaded(&self, target: &[Criterion], level: f64, run: ResultFields<'_>) -> Result<bool, Failure> {
         let closed_loop = self.plan.variable.is_closed_loop();
         let failures = run.failures();
         // Latencies of the other requests are then meaningless.
@@ -220,7 +220,12 @@ impl Pair<'_> {
         let sent = run.delivered_rate().map(delivers);
         // A server that falls behind by a fraction of the load delays the last requests by that fraction of the run.
         let delay = run.number("p99_ttft_ms").zip(run.number("duration"));
-        let delayed = delay.is_none_or(|(delay_ms, seconds)| delay_ms / 1e3 > MAX_DELAY * seconds);
+        let limits = target.iter().filter(|one| one.metric.contains("ttft")).filter_map(Criterion::limit_seconds);
+        let limit = limits.fold(0.0, f64::max);
+        let delayed = delay.is_none_or(|(delay_ms, seconds)| {
+            let allowed = limit.clamp(MAX_DELAY * seconds, (1.0 - DELIVERED) * seconds);
+            delay_ms / 1e3 > allowed
+        });
         let kept_up = match run.steady_state().map(SteadyState::is_stable) {
             // In a short run a queue that comes and goes looks like one that grows.
             Some(Some(false)) if level.is_finite() && !delayed => failures.is_some(),
