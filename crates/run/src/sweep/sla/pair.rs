@@ -152,8 +152,7 @@ impl Pair<'_> {
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
             // The steady part of a short run may have few completions.
             let steady = run.steady_state().and_then(SteadyState::request_throughput).filter(|rate| *rate > 0.0);
-            let completed = steady.into_iter().chain(undrained_rate(run)).reduce(f64::max);
-            let completed = completed.or_else(|| run.number("request_throughput"));
+            let completed = steady.into_iter().chain(run.number("request_throughput")).reduce(f64::max);
             Ok(Measurement {
                 level: level.level,
                 arrival_rate: planned.unwrap_or(level.level),
@@ -237,16 +236,6 @@ impl Pair<'_> {
         };
         Ok(!kept_up || sent == Some(false))
     }
-}
-
-/// Requests per second without the time of the last response, in which nothing else arrives.
-fn undrained_rate(run: ResultFields<'_>) -> Option<f64> {
-    let of = |key: &str| run.number(key).filter(|value| *value > 0.0);
-    let (seconds, completed) = (of("duration")?, of("completed")?);
-    let tokens = run.number("total_output_tokens")? / completed;
-    let response = (of("mean_ttft_ms")? + run.number("mean_tpot_ms")? * (tokens - 1.0).max(0.0)) / 1e3;
-    run.planned_rate()?;
-    Some(completed / (seconds - response).max(seconds / 2.0))
 }
 
 /// The part of a run that a metric is of.
