@@ -19,9 +19,50 @@ pub struct FaultSpec {
     pub truncate_rate: f64,
     /// Fraction of requests that pause once, and the pause.
     pub stall: Option<(f64, Duration)>,
+    /// Outputs that are wrong although the request succeeds; the first that applies counts.
+    pub outputs: Vec<OutputFault>,
     /// Every route answers 503 for this long after the start.
     pub start_delay: Duration,
     pub seed: u64,
+}
+
+tacho_core::named! {
+    /// How an output is wrong.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Corruption, "a kind of wrong output" {
+        /// That of the request whose output began before it, while several are served.
+        Swap = "swap",
+        /// That of another adapter; only of requests with an adapter.
+        Adapter = "adapter",
+        /// Other tokens from a random position on.
+        Flip = "flip",
+        /// That of another prompt; only of requests with a prefix-cache hit.
+        Stale = "stale",
+        /// The text ends early.
+        Cut = "cut",
+        /// Other tokens from a position on, both decided by the prompt: repeating the request repeats them.
+        Noise = "noise",
+    }
+}
+
+/// Wrong outputs of one kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OutputFault {
+    pub kind: Corruption,
+    /// Fraction of the requests that it can affect.
+    pub rate: f64,
+    /// It occurs only while more requests than this are served.
+    pub above: u64,
+}
+
+impl OutputFault {
+    /// Reads `KIND:RATE` or `KIND:RATE@N`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, rate) = text.split_once(':')?;
+        let (rate, above) = rate.split_once('@').unwrap_or((rate, "0"));
+        let rate = rate.parse().ok().filter(|rate| (0.0..=1.0).contains(rate))?;
+        Some(OutputFault { kind: Corruption::from_name(kind)?, rate, above: above.parse().ok()? })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,6 +150,16 @@ mod tests {
         assert_eq!(hit, (0..4000).filter(|&at| spec.clone().of(at) != Fault::None).collect::<Vec<_>>());
         let other = FaultSpec { seed: 6, ..spec };
         assert_ne!(hit, (0..4000).filter(|&at| other.of(at) != Fault::None).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn output_faults_have_a_kind_a_rate_and_a_load() {
+        let fault = |kind, rate, above| Some(OutputFault { kind, rate, above });
+        assert_eq!(OutputFault::parse("swap:0.05"), fault(Corruption::Swap, 0.05, 0));
+        assert_eq!(OutputFault::parse("flip:1@8"), fault(Corruption::Flip, 1.0, 8));
+        for wrong in ["swap", "swap:2", "swop:0.1", "flip:0.1@x", "flip:nan"] {
+            assert_eq!(OutputFault::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod server;
 mod spec;
 
 pub use error::Error;
-pub use faults::FaultSpec;
+pub use faults::{Corruption, FaultSpec, OutputFault};
 pub use offline::{Drained, MediaTimes, Offline, StartUp};
 pub use proxy::{Proxy, ProxySpec};
 pub use reference_server::{ReferenceServer, ReferenceSpec};

@@ -17,7 +17,7 @@ mod wire;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -79,6 +79,7 @@ impl Server {
             memory: MemoryBudget::default(),
             responses: Store::default(),
             characters: OnceLock::new(),
+            last_output: Mutex::default(),
             spec,
         });
         let (addr, shared) = (listener.addr, Arc::clone(&app));

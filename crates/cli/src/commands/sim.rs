@@ -11,7 +11,7 @@ use tacho_args::near::nearest;
 use tacho_engine::Transfer;
 use tacho_engine::{EngineSpec, Machine, Profile};
 use tacho_report::{Live, Progress};
-use tacho_sim::{FaultSpec, MediaSpec, Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{Corruption, FaultSpec, MediaSpec, OutputFault, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
@@ -120,10 +120,18 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         disconnect_rate: args.disconnect_rate,
         truncate_rate: args.truncate_rate,
         stall: (args.stall_rate > 0.0).then_some((args.stall_rate, args.stall_seconds)),
+        outputs: args.fault.iter().map(|text| output_fault(text)).collect::<anyhow::Result<_>>()?,
         start_delay: args.start_delay,
         seed: args.fault_seed.unsigned_abs(),
     };
     Ok(spec)
+}
+
+fn output_fault(text: &str) -> anyhow::Result<OutputFault> {
+    OutputFault::parse(text).with_context(|| {
+        let kinds = Corruption::NAMES.join(", ");
+        format!("--fault {text:?}: write KIND:RATE, such as swap:0.05 or flip:0.1@8; the rate is from 0 to 1, kinds are {kinds}")
+    })
 }
 
 fn connector(config: &str) -> anyhow::Result<String> {

@@ -1,7 +1,7 @@
 //! State that all connections share.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_pyrand::{Generator, SeedSequence};
@@ -13,7 +13,7 @@ use super::request::{ON_PURPOSE, Problem};
 use super::response::store::Store;
 use crate::faults::Fault;
 use crate::spec::SimSpec;
-use tacho_engine::Vocabulary;
+use tacho_engine::{Tokens, Vocabulary};
 
 pub(crate) struct App {
     pub(crate) spec: SimSpec,
@@ -31,6 +31,8 @@ pub(crate) struct App {
     pub(crate) memory: MemoryBudget,
     pub(crate) responses: Store,
     pub(crate) characters: OnceLock<usize>,
+    /// The output that began last, if outputs are swapped.
+    pub(crate) last_output: Mutex<Option<Tokens>>,
 }
 
 impl App {
@@ -44,7 +46,7 @@ impl App {
         }
     }
 
-    /// Separates the adapters' prefix caches.
+    /// The adapter's number from 1, or 0: separates the adapters' prefix caches and outputs.
     pub(crate) fn salt(&self, model: &str) -> u64 {
         let adapter = self.spec.lora_modules.iter().position(|adapter| adapter == model);
         adapter.map_or(0, |at| at as u64 + 1)

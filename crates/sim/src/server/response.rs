@@ -2,6 +2,7 @@
 
 pub(super) mod choice;
 pub(super) mod chunks;
+mod corrupt;
 pub(super) mod generation;
 pub(super) mod json;
 pub(super) mod store;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use tacho_engine::Profile;
-use tacho_sim::{FaultSpec, Server, SimSpec};
+use tacho_sim::{FaultSpec, OutputFault, Server, SimSpec};
 
 use crate::client::{Client, get, post, spec};
 
@@ -85,4 +85,34 @@ fn the_same_requests_fail_under_the_same_seed() {
     assert_eq!(fates(1), fates(1));
     assert_ne!(fates(1), fates(2));
     assert!(fates(1).contains(&200) && fates(1).contains(&500));
+}
+
+#[test]
+fn planted_output_faults_change_the_text_and_nothing_else() {
+    let text = |faults: &str, body: &str, warm: &[&str]| {
+        let outputs = faults.split_whitespace().map(|fault| OutputFault::parse(fault).unwrap()).collect();
+        let faults = FaultSpec { outputs, ..FaultSpec::default() };
+        let lora_modules = vec!["one".to_owned(), "two".to_owned()];
+        let server = Server::start(SimSpec { faults, lora_modules, ..spec(Profile::Instant) }).unwrap();
+        warm.iter().for_each(|body| drop(post(&server, "/v1/completions", body)));
+        let reply = post(&server, "/v1/completions", body).json();
+        assert_eq!(reply["usage"]["completion_tokens"], 30, "{reply}");
+        reply["choices"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let body = |model: &str| {
+        let prompt = "word ".repeat(100);
+        format!(r#"{{"model": "{model}", "prompt": "{prompt}", "max_tokens": 30, "ignore_eos": true}}"#)
+    };
+    let (base, one, two) = (body("tiny"), body("one"), body("two"));
+    let right = text("", &base, &[]);
+    assert_eq!(right, text("swap:1 adapter:1 stale:1 flip:1@1", &base, &[]), "none of them can happen");
+    let (of_one, of_two) = (text("", &one, &[]), text("", &two, &[]));
+    assert!(right != of_one && of_one != of_two);
+    assert_eq!(text("adapter:1", &one, &[]), of_two);
+    assert_ne!(text("stale:1", &base, &[&base]), right, "its prompt is cached");
+    assert_ne!(text("flip:1", &base, &[]), right);
+    let noisy = text("noise:1", &base, &[]);
+    assert!(noisy != right && noisy == text("noise:1", &base, &[&one, &two]));
+    let cut = text("cut:1", &base, &[]);
+    assert!(right.starts_with(&cut) && cut.len() < right.len());
 }

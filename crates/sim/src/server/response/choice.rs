@@ -16,7 +16,7 @@ pub(crate) struct Choice {
     pub(crate) finish: Finish,
     pub(crate) produced: usize,
     /// Tokens at the end that have no text.
-    silent: usize,
+    pub(super) silent: usize,
     pub(crate) call: Option<Call>,
     /// The call's id on the wire.
     pub(crate) call_id: String,

@@ -61,7 +61,7 @@ impl Generation {
         for (prompt, number) in prompts.iter().flat_map(|prompt| (0..ask.n).map(move |number| (prompt, number))) {
             // Many choices are drawn in turn with other work, and not at all once the client has disconnected.
             tokio::task::consume_budget().await;
-            let choice = draw_choice(app, &ask, prompt, number)?;
+            let choice = draw_choice(app, &ask, app.salt(&model), prompt, number)?;
             jobs.push(Job {
                 salt,
                 priority: ask.priority,
@@ -86,6 +86,9 @@ impl Generation {
     pub(crate) fn advance(&mut self, signal: &Signal) -> Piece {
         if self.choices[signal.choice].produced == 0 && signal.choice.is_multiple_of(self.ask.n) {
             self.cached += signal.cached;
+        }
+        if self.choices[signal.choice].produced == 0 && !self.app.spec.faults.outputs.is_empty() {
+            self.corrupt(signal);
         }
         let thoughts = self.reasoning();
         let choice = &mut self.choices[signal.choice];
@@ -137,9 +140,17 @@ impl Drop for Generation {
     }
 }
 
-fn draw_choice(app: &App, ask: &Ask, prompt: &Arc<Prompt>, number: usize) -> Result<Choice, Problem> {
+/// Draws a choice by the model or an adapter, which is not 0.
+pub(super) fn draw_choice(
+    app: &App,
+    ask: &Ask,
+    adapter: u64,
+    prompt: &Arc<Prompt>,
+    number: usize,
+) -> Result<Choice, Problem> {
     let limits = ask.limits(prompt, &app.spec.engine)?;
-    let draw = Draw { seed: app.spec.seed, request_seed: ask.seed, prompt: &prompt.ids, choice: number };
+    let seed = app.spec.seed.wrapping_add(adapter.wrapping_mul(0x9e37_79b9));
+    let draw = Draw { seed, request_seed: ask.seed, prompt: &prompt.ids, choice: number };
     let thoughts = ask.thoughts(&app.spec).min(limits.max_tokens);
     let output = Written::draw(app, ask, &draw, &limits, thoughts);
     let mut choice = Choice::new(ask, Arc::clone(prompt), &draw, output);
