@@ -2,6 +2,7 @@
 //! integers keep all their digits, floats print as `repr` does, and text is ASCII with `, ` and `: ` between.
 
 mod forms;
+mod named;
 mod number;
 mod read;
 mod record;
@@ -9,10 +10,11 @@ mod repr;
 mod view;
 mod write;
 
+pub use named::Named;
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
 pub use record::{
-    ByKey, Codec, FieldError, Flat, Json, Named, OrDefault, Plain, assert_round_trip, differs, read_field, typed,
+    ByKey, Codec, FieldError, Flat, Json, OrDefault, Plain, assert_round_trip, differs, read_field, typed,
 };
 pub use repr::{python_str, quoted, repr};
 pub use view::{Entry, Keyed, ListOf, Merged, Optional, merge_properties, object_schema, property};
@@ -110,7 +112,7 @@ impl FromIterator<(String, Value)> for Dict {
 }
 
 /// An object with these keys, in this order: `dict! { "name": text, "count": 3_u64 }`. A key with `?` is left out where
-/// its value is `None`: `dict! { "label"?: label }`.
+/// its value is `None`: `dict! { "label"?: label }`. `..more` adds the keys of another object.
 #[macro_export]
 macro_rules! dict {
     (@set $dict:ident $key:literal?: $value:expr) => {
@@ -125,6 +127,11 @@ macro_rules! dict {
     };
     (@set $dict:ident $key:literal: $value:expr, $($rest:tt)*) => {
         $crate::dict!(@set $dict $key: $value);
+        $crate::dict!(@set $dict $($rest)*);
+    };
+    (@set $dict:ident ..$more:expr) => { $dict.update(&$more); };
+    (@set $dict:ident ..$more:expr, $($rest:tt)*) => {
+        $crate::dict!(@set $dict ..$more);
         $crate::dict!(@set $dict $($rest)*);
     };
     (@set $dict:ident) => {};

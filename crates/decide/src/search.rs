@@ -4,6 +4,7 @@
 //! two: by bisection with repeats of both ends, or where a [`Model`] of latency against load expects the most
 //! information. Exact measurements (error 0) are not repeated.
 
+mod answer;
 mod bracket;
 mod closed_loop;
 mod criterion;
@@ -12,6 +13,7 @@ mod open_loop;
 mod posterior;
 mod sampling;
 
+pub use answer::{LevelAnswer, Means, SearchAnswer, Verdict, load_value};
 pub use bracket::LoadLevel;
 pub use criterion::{BadCriterion, Criterion};
 pub use levels::{Growth, Levels, Spacing, rate_step};
@@ -97,19 +99,21 @@ pub enum Step {
     Done(StopReason),
 }
 
-/// Why a search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    /// The result has the requested precision.
-    Precise,
-    /// The budget is spent.
-    Budget,
-    /// The maximum number of runs is reached.
-    Runs,
-    /// Even the lowest load fails.
-    Infeasible,
-    /// Even the largest load passes.
-    Unlimited,
+tacho_core::named! {
+    /// Why a search ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StopReason, "a reason to stop" {
+        /// The result has the requested precision.
+        Precise = "precision",
+        /// The budget is spent.
+        Budget = "budget",
+        /// The maximum number of runs is reached.
+        Runs = "runs",
+        /// Even the lowest load fails.
+        Infeasible = "infeasible",
+        /// Even the largest load passes.
+        Unlimited = "unlimited",
+    }
 }
 
 /// The largest load that meets the target, with its 95% range.

@@ -4,7 +4,10 @@
 mod async_scheduling;
 mod async_steps;
 mod batch_of_one;
+mod costs;
+mod error;
 mod experiment;
+mod fitted;
 mod front;
 mod interference;
 pub mod limits;
@@ -13,13 +16,17 @@ mod padding;
 mod prefix_caching;
 mod profile;
 mod regress;
+mod robust;
 mod slowdown;
 mod step_comparison;
 mod steps;
 mod trace;
 
 pub use async_scheduling::AsyncScheduling;
+pub use costs::Costs;
+pub use error::{FitError, MAX_HELD_OUT_ERROR};
 pub use experiment::{Experiment, LEVELS, Length, Load, MAX_ROUNDS, Server};
+pub use fitted::Fitted;
 pub use front::Front;
 pub use limits::KnownLimits;
 pub use memory_bound::ComputeBound;
@@ -37,103 +44,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use tacho_engine::EngineSpec;
 
+use costs::{costs, exact, robust};
+use error::MIN_STEPS;
 use front::Idle;
 use interference::interfered;
-use regress::Data;
+use robust::{median, spread};
 
-const MIN_STEPS: usize = 50;
 /// Steps further off than this many robust standard deviations are outliers.
 const OUTLIER_DEVIATIONS: f64 = 6.0;
 /// One of this many steps is held out.
 const HELD_OUT: usize = 5;
-/// Largest median relative error of held-out steps of a good fit.
-pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
-
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FitError {
-    #[error("the result has no list {name:?}; save it with --save-result --save-detailed")]
-    NoList { name: &'static str },
-    #[error(
-        "an event carries {per_event:.1} tokens on average, so that steps cannot be separated; \
-         restart the server with --stream-interval 1 and without speculative decoding"
-    )]
-    Bundled { per_event: f64 },
-    #[error(
-        "{steps} complete steps were found, at least {MIN_STEPS} are needed; measure longer, or at more concurrencies"
-    )]
-    TooFew { steps: usize },
-    #[error("the steps are too similar to separate their costs; measure at several concurrencies and prompt lengths")]
-    Alike,
-}
-
-/// Step costs, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Costs {
-    pub fixed: Estimate,
-    pub prefill: Estimate,
-    pub sequence: Estimate,
-    /// Per token of context.
-    pub kv: Estimate,
-    /// Per prompt token and token of context it attends to.
-    pub attention: Estimate,
-    /// Extra per back-to-back prefill step under asynchronous scheduling.
-    pub back_to_back_prefill: Estimate,
-}
-
-impl Costs {
-    pub fn seconds(&self, step: &Step) -> f64 {
-        self.fixed.value * step.count
-            + self.prefill.value * step.computed
-            + self.sequence.value * step.sequences
-            + self.kv.value * step.kv
-            + self.attention.value * step.attention
-            + self.back_to_back_prefill.value * step.back_to_back_prefill
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fitted {
-    pub costs: Costs,
-    /// Decode batches are padded to CUDA-graph capture sizes up to this one; 0 if they are not.
-    pub padded_up_to: usize,
-    /// Tokens of a prefill step at the roofline ridge point; below it the step is memory-bound.
-    pub memory_bound: usize,
-    /// Time that a batch-1 decode step saves.
-    pub single: Estimate,
-    /// Costs of a request outside of steps.
-    pub front: Front,
-    /// Host-side scheduling times, if scheduling is asynchronous.
-    pub async_scheduling: Option<AsyncScheduling>,
-    /// Relative standard deviation of steps within a window.
-    pub noise: f64,
-    /// Slowdown over time, if it changed.
-    pub slowdown: Option<Slowdown>,
-    pub steps: usize,
-    pub unclear: usize,
-    pub outliers: usize,
-    /// Fraction of steps excluded because of interference, and their slowdown.
-    pub interference: (f64, f64),
-    /// Relative error of held-out steps: median and p90.
-    pub held_out: (f64, f64),
-    /// Most sequences in a step.
-    pub widest: usize,
-}
-
-impl Fitted {
-    /// Returns whether held-out steps are predicted well and most steps are free of interference.
-    pub fn is_good(&self) -> bool {
-        self.held_out.0 <= MAX_HELD_OUT_ERROR && self.interference.0 <= 0.5
-    }
-
-    /// Time to first token of a prompt on an idle engine that computes `computed` of its tokens in one step.
-    pub fn first_token(&self, prompt: f64, computed: f64) -> f64 {
-        let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
-        step.attention = computed * (prompt - computed / 2.0);
-        step.computed = memory_bound::compute_bound(computed, 0.0, self.memory_bound as f64);
-        let least = self.async_scheduling.map_or(0.0, |ahead| ahead.least(computed));
-        self.costs.seconds(&step).max(least) + self.front.request.value + self.front.prompt_token.value * prompt
-    }
-}
 
 /// Fits the cost model of a server with these limits to several runs.
 pub fn fit(runs: &[Vec<Traced>], limits: &EngineSpec) -> Result<Fitted, FitError> {
@@ -238,41 +158,6 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
     loads.into_values().collect()
 }
 
-fn data(steps: &[Step], windows: Option<Vec<usize>>) -> Data<6> {
-    Data {
-        rows: steps.iter().map(Step::row).collect(),
-        targets: steps.iter().map(|step| step.seconds).collect(),
-        windows,
-    }
-}
-
-fn named([fixed, prefill, sequence, kv, attention, back_to_back_prefill]: [Estimate; 6]) -> Costs {
-    Costs { fixed, prefill, sequence, kv, attention, back_to_back_prefill }
-}
-
-/// Costs by generalized least squares, with errors correlated within windows.
-fn exact(steps: &[Step]) -> Option<Costs> {
-    let windows = steps.iter().map(|step| step.window).collect();
-    regress::fit(&data(steps, Some(windows))).map(named)
-}
-
-/// Costs by least squares with independent errors.
-fn costs(steps: &[Step]) -> Option<Costs> {
-    regress::fit(&data(steps, None)).map(named)
-}
-
-/// Costs by least squares, with iterative trimming of outliers.
-fn robust(steps: &[Step]) -> Option<Costs> {
-    let mut near = costs(steps)?;
-    for _ in 0..4 {
-        let off = |step: &Step| (step.seconds / near.seconds(step)).ln();
-        let (middle, limit) = (median(steps.iter().map(off)), 2.5 * spread(steps.iter().map(off)).max(1e-3));
-        let kept: Vec<Step> = steps.iter().copied().filter(|step| (off(step) - middle).abs() <= limit).collect();
-        near = costs(&kept)?;
-    }
-    Some(near)
-}
-
 fn without_outliers(steps: &[Step], rough: &Costs) -> (Vec<Step>, usize) {
     let off = |step: &Step| (step.seconds / rough.seconds(step)).ln();
     let (middle, limit) = (median(steps.iter().map(off)), OUTLIER_DEVIATIONS * spread(steps.iter().map(off)).max(1e-3));
@@ -292,17 +177,4 @@ fn held_out_error(steps: &[Step]) -> Option<(f64, f64)> {
         .collect();
     errors.sort_by(f64::total_cmp);
     Some((*errors.get(errors.len() / 2)?, *errors.get(errors.len() * 9 / 10)?))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    if values.is_empty() { 0.0 } else { values[values.len() / 2] }
-}
-
-/// Robust standard deviation: 1.4826 times the median absolute deviation.
-fn spread(values: impl Iterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.collect();
-    let middle = median(values.iter().copied());
-    1.4826 * median(values.iter().map(|value| (value - middle).abs()))
 }

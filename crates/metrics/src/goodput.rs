@@ -1,29 +1,8 @@
 //! Goodput: requests that met every limit.
 
 use crate::latency::{successes, tpot};
-use crate::{Sample, Samples};
-
-tacho_core::record! {
-    /// Upper limits in milliseconds; a request must meet all that are set.
-    ///
-    /// ```
-    /// use tacho_metrics::{GoodputLimits, Sample, Samples};
-    ///
-    /// let request = |ttft| Sample { ttft, latency: 1.0, output_len: 11, ..Sample::default() };
-    /// let samples = Samples::from([request(0.1), request(0.3)]);
-    /// let limits = GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() };
-    /// assert_eq!(limits.count(&samples), 1);
-    /// ```
-    #[derive(Debug, Clone, Copy, Default, PartialEq)]
-    pub struct GoodputLimits {
-        /// On the time to the first token.
-        pub ttft_ms: Option<f64> = None,
-        /// On the time per output token; a response of at most one token counts as 0.
-        pub tpot_ms: Option<f64> = None,
-        /// On the time to the last token.
-        pub e2el_ms: Option<f64> = None,
-    }
-}
+use crate::throughput::per_second;
+use crate::{GoodputLimits, Sample, Samples, Setup};
 
 impl GoodputLimits {
     /// Successes that meet the limits, timed from `sent`.
@@ -41,6 +20,22 @@ impl GoodputLimits {
         within(self.ttft_ms, sample.ttft + delay)
             && within(self.tpot_ms, tpot(sample).unwrap_or(0.0))
             && within(self.e2el_ms, sample.latency + delay)
+    }
+}
+
+impl Setup {
+    /// The goodput limits of a request: those of its class, else of the run.
+    pub(crate) fn limits_of(&self, sample: &Sample) -> Option<GoodputLimits> {
+        let class = sample.labels.get("class");
+        let own = self.metrics.class_goodput.iter().find(|(name, _)| Some(name.as_str()) == class);
+        own.map(|(_, limits)| *limits).or(self.metrics.goodput)
+    }
+
+    /// Successes per second that meet their limits, with `delay` seconds added to TTFT and E2EL; `None` without limits.
+    pub(crate) fn goodput(&self, samples: &Samples, duration: f64, delay: impl Fn(&Sample) -> f64) -> Option<f64> {
+        let good = |sample: &Sample| self.limits_of(sample).is_none_or(|limits| limits.met(sample, delay(sample)));
+        let count = || successes(samples).filter(|sample| good(sample)).count();
+        self.has_goodput().then(|| per_second(count() as f64, duration))
     }
 }
 

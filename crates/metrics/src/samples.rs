@@ -3,6 +3,7 @@
 pub(crate) mod by_sent;
 pub mod gaps;
 mod gather;
+pub mod media;
 mod packed;
 pub mod per_token;
 pub mod rare;

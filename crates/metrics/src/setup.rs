@@ -4,9 +4,7 @@ use tacho_core::StageSpan;
 pub use tacho_core::Task;
 use tacho_core::json::{ByKey, Codec, Dict, FieldError, Flat, Json, Value, typed};
 
-use crate::latency::successes;
-use crate::throughput::per_second;
-use crate::{GoodputLimits, MetricKind, Sample, Samples};
+use crate::MetricKind;
 
 /// A list of objects rather than one object, because keys may repeat.
 struct Metadata;
@@ -56,6 +54,28 @@ tacho_core::record! {
         pub rps: i64,
         /// When, in ISO format.
         pub timestamp: String,
+    }
+}
+
+tacho_core::record! {
+    /// Upper limits in milliseconds; a request must meet all that are set.
+    ///
+    /// ```
+    /// use tacho_metrics::{GoodputLimits, Sample, Samples};
+    ///
+    /// let request = |ttft| Sample { ttft, latency: 1.0, output_len: 11, ..Sample::default() };
+    /// let samples = Samples::from([request(0.1), request(0.3)]);
+    /// let limits = GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() };
+    /// assert_eq!(limits.count(&samples), 1);
+    /// ```
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct GoodputLimits {
+        /// On the time to the first token.
+        pub ttft_ms: Option<f64> = None,
+        /// On the time per output token; a response of at most one token counts as 0.
+        pub tpot_ms: Option<f64> = None,
+        /// On the time to the last token.
+        pub e2el_ms: Option<f64> = None,
     }
 }
 
@@ -148,20 +168,6 @@ impl Setup {
     /// Returns whether there are goodput limits.
     pub fn has_goodput(&self) -> bool {
         self.metrics.goodput.is_some() || !self.metrics.class_goodput.is_empty()
-    }
-
-    /// The goodput limits of a request: those of its class, else of the run.
-    pub(crate) fn limits_of(&self, sample: &Sample) -> Option<GoodputLimits> {
-        let class = sample.labels.get("class");
-        let own = self.metrics.class_goodput.iter().find(|(name, _)| Some(name.as_str()) == class);
-        own.map(|(_, limits)| *limits).or(self.metrics.goodput)
-    }
-
-    /// Successes per second that meet their limits, with `delay` seconds added to TTFT and E2EL; `None` without limits.
-    pub(crate) fn goodput(&self, samples: &Samples, duration: f64, delay: impl Fn(&Sample) -> f64) -> Option<f64> {
-        let good = |sample: &Sample| self.limits_of(sample).is_none_or(|limits| limits.met(sample, delay(sample)));
-        let count = || successes(samples).filter(|sample| good(sample)).count();
-        self.has_goodput().then(|| per_second(count() as f64, duration))
     }
 
     /// Returns whether vLLM reports `metric` for such a run.

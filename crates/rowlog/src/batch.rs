@@ -7,10 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, SchemaRef};
-use tacho_core::{Media, Observation, Timestamp};
+use tacho_core::{Media, Observation, RequestInfo, Timestamp};
 
-use crate::columns::{Access, COLUMNS, Column, Context};
-use crate::{Origin, RequestInfo};
+use crate::columns::{Access, COLUMNS, Column, Context, Origin};
 
 /// One row: the request and its observation.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,9 +8,16 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_schema::{DataType, Field};
-use tacho_core::{Failure, FailureKind, Labels, Media, Observation, Outcome, Timestamp, TokenCountSource};
+use tacho_core::{Failure, FailureKind, Labels, Media, Observation, Outcome, RequestInfo, Timestamp, TokenCountSource};
 
-use crate::{Origin, RequestInfo};
+/// The origin of a segment's timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The run's start, from which scheduled times count, on the run's clock.
+    pub timestamp: Timestamp,
+    /// The same time on the wall clock: nanoseconds since 1970, UTC.
+    pub unix_ns: i64,
+}
 
 /// The batch that a row belongs to.
 #[derive(Clone, Copy)]

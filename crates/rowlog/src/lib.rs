@@ -18,14 +18,13 @@ mod sync;
 mod written;
 
 pub use batch::Row;
-pub use columns::{COLUMNS, Column};
+pub use columns::{COLUMNS, Column, Origin};
 pub use error::Error;
 pub use joined::{Joined, Span};
 pub use log::Log;
 pub use manifest::{Manifest, this_host};
 pub use packed::{pack, unpack};
 pub use parquet::{Columns, Values, write_parquet};
-pub use segment::Origin;
 pub use stored::{Batches, Segment, Stored};
 pub use stream::Tail;
 pub use tacho_core::RequestInfo;

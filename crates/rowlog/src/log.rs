@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{Schema, SchemaRef};
-use tacho_core::Observation;
 use tacho_core::json::{Value, dumps};
+use tacho_core::{Observation, RequestInfo};
 
 use crate::batch::batch;
 use crate::compact::compact;
@@ -19,7 +19,7 @@ use crate::stored::{SUMMARY, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
 use crate::written::Written;
-use crate::{Error, Origin, RequestInfo, segment};
+use crate::{Error, Origin, segment};
 
 /// Maximum number of values in a batch; more rows are split into several.
 pub(crate) const BATCH_VALUES: usize = 1 << 20;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use tacho_core::{Observation, Timestamp};
+use tacho_core::{Observation, RequestInfo, Timestamp};
 
 use crate::stream::{Stream, Tail};
-use crate::{Origin, RequestInfo, Row, batch, segment};
+use crate::{Origin, Row, batch, segment};
 
 /// Serializes rows without their requests, which the receiver knows.
 pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {

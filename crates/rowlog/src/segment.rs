@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, Schema};
 use tacho_core::Timestamp;
 
 use crate::Error;
-use crate::columns::fields;
+use crate::columns::{Origin, fields};
 
 /// The file format that this version writes.
 pub(crate) const FORMAT: i64 = 4;
@@ -18,15 +18,6 @@ const FORMAT_KEY: &str = "tacho.format";
 const SEGMENT_KEY: &str = "tacho.segment";
 const TIMESTAMP_KEY: &str = "tacho.origin_stamp_ns";
 const UNIX_KEY: &str = "tacho.origin_unix_ns";
-
-/// The origin of a segment's timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
-    /// The run's start, from which scheduled times count, on the run's clock.
-    pub timestamp: Timestamp,
-    /// The same time on the wall clock: nanoseconds since 1970, UTC.
-    pub unix_ns: i64,
-}
 
 /// The compression settings. The lowest level gives the smallest files here: the low bits of timestamps are noise and
 /// the high bits zeros, on which higher levels gain nothing.

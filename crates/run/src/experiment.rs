@@ -24,5 +24,5 @@ pub use process::{Processes, Supervised, program_exists};
 pub use server::{Address, AfterBench, ProcessHost, ResetKind, Running, Slot, answers};
 pub use session::Report;
 pub(crate) use session::{Point, Session, Stop};
-pub(crate) use words::{UNLIMITED_RATE, load_value, spelled};
+pub(crate) use words::{UNLIMITED_RATE, spelled};
 pub use words::{apply, option, split};

@@ -96,7 +96,7 @@ async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Resp
     let body = Limited::new(body, MAX_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
     head.headers.remove(TRANSFER_ENCODING);
     let path = head.uri.path().to_owned();
-    let mut asked = match std::str::from_utf8(&body).ok().and_then(|text| json::parse(text).ok()) {
+    let asked = match std::str::from_utf8(&body).ok().and_then(|text| json::parse(text).ok()) {
         Some(Value::Dict(asked)) if head.method == Method::POST && SPLIT.contains(&path.as_str()) => asked,
         _ => return send(backends.decode, head, body).await,
     };
@@ -106,20 +106,20 @@ async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Resp
     }
     let computed = first.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
     let computed = json::parse(&String::from_utf8_lossy(&computed)).map_err(io::Error::other)?;
-    asked.set("kv_transfer_params", computed.get("kv_transfer_params").cloned().unwrap_or(Value::Null));
-    send(backends.decode, head, json::dumps(&Value::Dict(asked)).into()).await
+    let second = dict! { ..asked, "kv_transfer_params": computed.get("kv_transfer_params").cloned() };
+    send(backends.decode, head, json::dumps(&Value::Dict(second)).into()).await
 }
 
 fn for_prefill(asked: &Dict) -> Dict {
-    let mut first = asked.clone();
-    first.set("kv_transfer_params", Value::Dict(dict! { "do_remote_decode": true, "do_remote_prefill": false }));
-    first.set("stream", false);
-    first.set("max_tokens", 1i64);
-    if first.get("max_completion_tokens").is_some() {
-        first.set("max_completion_tokens", 1i64);
-    }
+    let mut first = dict! {
+        ..asked,
+        "kv_transfer_params": dict! { "do_remote_decode": true, "do_remote_prefill": false },
+        "stream": false,
+        "max_tokens": 1_i64,
+        "max_completion_tokens"?: asked.get("max_completion_tokens").map(|_| 1_i64),
+        "min_tokens": 0_i64,
+    };
     first.remove("stream_options");
-    first.set("min_tokens", 0i64);
     first
 }
 

@@ -16,6 +16,7 @@ use super::serve::DatasetFlags;
 pub(crate) use super::shared::engine::EngineArgs;
 use super::shared::engine::{self, CAPACITY, ENGINE};
 use super::shared::live::{self, LiveArgs};
+use super::shared::{first_entries, logging_entries};
 use dataset::SourceArgs;
 pub(crate) use rows::WorkerArgs;
 use rows::{DISABLE_DETOKENIZE, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RUN, SIM, WORKER_ROWS};
@@ -120,10 +121,7 @@ const LATE: [&str; 3] = ["log_level", "log_config_file", "logging_config"];
 
 /// The argument dump. `engine` has the values of the engine's own parser, as far as it reports them.
 pub(crate) fn namespace(values: &Values, bench_type: &str, engine: &Dict) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("subparser", "bench");
-    dict.set("bench_type", bench_type);
-    dict.set("dispatch_function", "<function is not JSON serializable>");
+    let mut dict = first_entries(bench_type);
     let rows = |origin: Origin| values.iter().filter(move |(flag, _)| flag.origin == origin);
     for (flag, value) in rows(Origin::Vllm) {
         dict.set(flag.dest(), shown(flag, value));
@@ -139,8 +137,7 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: &Dict) -> Dic
             dict.set(flag.dest(), shown(flag, value));
         }
     }
-    dict.set("log_config_file", Value::Null);
-    dict.set("logging_config", "<LoggingConfig is not JSON serializable>");
+    dict.update(&logging_entries());
     for (flag, value) in rows(Origin::Tacho) {
         dict.set(flag.dest(), shown(flag, value));
     }

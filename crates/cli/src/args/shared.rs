@@ -5,6 +5,9 @@ pub(crate) mod live;
 pub(crate) mod ranks;
 pub(crate) mod sign_in;
 
+use tacho_core::dict;
+use tacho_core::json::{Dict, Value};
+
 /// Properties of flags, for [`Flag::tags`](tacho_args::flag::Flag::tags).
 pub(crate) mod tags {
     /// Requires a server or a real run, which a prediction does not have.
@@ -35,4 +38,18 @@ pub(crate) mod tags {
     pub(crate) const SETS_LEVEL: u32 = 1 << 12;
     /// Sets the length of a run.
     pub(crate) const SETS_LENGTH: u32 = 1 << 13;
+}
+
+/// The first entries of vLLM's argument dump.
+pub(super) fn first_entries(bench_type: &str) -> Dict {
+    dict! {
+        "subparser": "bench",
+        "bench_type": bench_type,
+        "dispatch_function": "<function is not JSON serializable>",
+    }
+}
+
+/// Entries that vLLM's logging adds after its own flags.
+pub(super) fn logging_entries() -> Dict {
+    dict! { "log_config_file": Value::Null, "logging_config": "<LoggingConfig is not JSON serializable>" }
 }

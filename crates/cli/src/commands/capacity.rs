@@ -45,9 +45,9 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     levels.say(answer::header(&place, &args.flags));
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone());
-    let report = sla(&plan, commands.tools(&files))?;
+    let (report, answers) = sla(&plan, commands.tools(&files))?;
     screen.close();
-    answer::show(&args.flags, &experiment)?;
+    answers.iter().try_for_each(|found| answer::show(&args.flags, found, &experiment))?;
     draw(&experiment)?;
     verdict(&report)
 }

@@ -62,13 +62,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         "latency of one replica by load, in ms (95% range):".to_owned(),
     ];
     if planner.is_repeated() {
-        let count = planner.spec().arrivals.len();
-        lines.push(format!(
-            "warning: the workload has only {count} requests, which are repeated: its rare bursts and long requests are missing, so that the \
-             sustainable rate is too high; {} or more are enough",
-            REQUESTS.end()
-        ));
-        lines.rotate_right(1);
+        lines.insert(0, repeated(planner.spec().arrivals.len()));
     }
     let table = table(&levels);
     lines.extend(table.markdown().lines().map(str::to_owned));
@@ -96,6 +90,14 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     }
     say(&lines)?;
     Ok(Exit::Done)
+}
+
+fn repeated(count: usize) -> String {
+    format!(
+        "warning: the workload has only {count} requests, which are repeated: its rare bursts and long requests are missing, so that the \
+         sustainable rate is too high; {} or more are enough",
+        REQUESTS.end()
+    )
 }
 
 fn joined(violations: &[Violation]) -> String {

@@ -316,50 +316,49 @@ fn envelope(points: &[&CheckPoint], limit_ms: f64) -> Option<CheckLoad> {
 
 fn json(rises: &[Rise], cores: &Cores) -> Value {
     let points = sorted(rises);
-    let mut all = dict! {
-        "version": 1_u64,
-        "workers": cores.workers,
-        "client_cores": cores.client.len(),
-        "server_cores": cores.server.len(),
-        "shared_cores": cores.are_shared(),
-    };
     let point = |point: &&CheckPoint| {
-        let mut dict = dict! { "streams": point.load.streams, "tokens_per_second": point.load.tokens_per_second };
+        let mut errors = Dict::new();
         for (name, error) in [
             ("arrival_error", CheckPoint::error_ms as fn(&CheckPoint, f64) -> f64),
             ("gap_error", CheckPoint::gap_error_ms),
             ("ttft_error", CheckPoint::first_error_ms),
         ] {
             for percent in [50.0, 99.0, 100.0] {
-                dict.set(format!("p{percent}_{name}_ms"), error(point, percent));
+                errors.set(format!("p{percent}_{name}_ms"), error(point, percent));
             }
         }
-        dict.set("p99_itl_error_ms", itl_error_ms(point));
-        dict.set("p99_itl_bound_ms", point.itl_bound_ms);
-        dict.set("server_delay_p99_ms", point.server_delay_ms(99.0));
-        dict.set("busiest_worker", point.busiest);
-        dict.set("late_coalesced_fraction", point.late_coalesced_fraction);
-        dict.set("failed", point.failed);
-        Value::Dict(dict)
+        dict! {
+            "streams": point.load.streams,
+            "tokens_per_second": point.load.tokens_per_second,
+            ..errors,
+            "p99_itl_error_ms": itl_error_ms(point),
+            "p99_itl_bound_ms": point.itl_bound_ms,
+            "server_delay_p99_ms": point.server_delay_ms(99.0),
+            "busiest_worker": point.busiest,
+            "late_coalesced_fraction": point.late_coalesced_fraction,
+            "failed": point.failed,
+        }
     };
-    all.set("points", points.iter().map(point).collect::<Vec<_>>());
-    let mut limits = Dict::new();
-    for limit in LIMITS {
-        let streams = envelope(&points, limit).map(|load| total(&load));
-        limits.set(limit.to_string(), streams);
-    }
-    all.set("max_tokens_per_second_by_error_ms", limits);
+    let limit = |limit: f64| (limit.to_string(), envelope(&points, limit).map(|load| total(&load)).into());
     let ends = rises.iter().filter_map(|rise| {
         let load = rise.points.last()?.load;
-        let end = dict! {
+        Some(dict! {
             "tokens_per_second": load.tokens_per_second,
             "streams": load.streams,
             "limited_by": rise.first_broken().map(|(_, broken)| limited_by(broken, cores)),
             "text": rise.text(cores),
-        };
-        Some(Value::Dict(end))
+        })
     });
-    all.set("ends", ends.collect::<Vec<_>>());
+    let all = dict! {
+        "version": 1_u64,
+        "workers": cores.workers,
+        "client_cores": cores.client.len(),
+        "server_cores": cores.server.len(),
+        "shared_cores": cores.are_shared(),
+        "points": points.iter().map(point).collect::<Value>(),
+        "max_tokens_per_second_by_error_ms": LIMITS.map(limit).into_iter().collect::<Dict>(),
+        "ends": ends.collect::<Value>(),
+    };
     Value::Dict(all)
 }
 

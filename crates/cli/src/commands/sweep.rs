@@ -110,7 +110,7 @@ fn run_kind(
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
             let flags = SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" };
             let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, flags };
-            let report = sla(&plan, tools)?;
+            let (report, _) = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;
             }

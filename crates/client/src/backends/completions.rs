@@ -17,16 +17,16 @@ pub(super) fn legacy_body(payload: &PayloadSpec, request: &Request) -> Result<Di
 }
 
 fn fields(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) -> Dict {
-    let mut body = dict! { "model": payload.model_for(request), "prompt": request.content.to_json() };
-    if let Some(temperature) = temperature {
-        body.set("temperature", temperature);
+    dict! {
+        "model": payload.model_for(request),
+        "prompt": request.content.to_json(),
+        "temperature"?: temperature,
+        "repetition_penalty": 1.0,
+        "max_tokens": request.output_len,
+        "logprobs": payload.logprobs,
+        "stream": true,
+        "stream_options": include_usage(),
     }
-    body.set("repetition_penalty", 1.0);
-    body.set("max_tokens", request.output_len);
-    body.set("logprobs", payload.logprobs);
-    body.set("stream", true);
-    body.set("stream_options", include_usage());
-    body
 }
 
 /// The body of a DeepSpeed-MII request, before the fields that all backends share.

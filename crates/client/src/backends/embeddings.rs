@@ -67,12 +67,11 @@ fn is_odd(id: Option<&str>) -> bool {
 
 /// vLLM's pooling; members of an object go into the body directly.
 pub(super) fn pooling_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = dict! { "model": payload.model_for(request), "truncate_prompt_tokens": -1_i64 };
-    match request.content.to_json() {
-        Value::Dict(members) => body.update(&members),
-        prompt => body.set("input", prompt),
-    }
-    Ok(body)
+    let members = match request.content.to_json() {
+        Value::Dict(members) => members,
+        prompt => dict! { "input": prompt },
+    };
+    Ok(dict! { "model": payload.model_for(request), "truncate_prompt_tokens": -1_i64, ..members })
 }
 
 /// The body of a query and its documents.
@@ -81,12 +80,12 @@ pub(super) fn rerank_body(payload: &PayloadSpec, request: &Request) -> Result<Di
     let Some([query, documents @ ..]) = prompt.as_list().filter(|texts| texts.len() > 1) else {
         return Err("its prompt is not a query with documents");
     };
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("query", query.clone());
-    body.set("documents", documents.to_vec());
-    body.set("truncate_prompt_tokens", -1_i64);
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "query": query.clone(),
+        "documents": documents.to_vec(),
+        "truncate_prompt_tokens": -1_i64,
+    })
 }
 
 /// Infinity's embeddings of the prompt, or of one media object if there is no prompt.
@@ -100,16 +99,13 @@ pub(super) fn infinity_clip_body(payload: &PayloadSpec, request: &Request) -> Re
 }
 
 fn infinity_body_of(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
-    let mut body = dict! { "model": payload.model_for(request) };
+    let model = payload.model_for(request);
     if prompt.truthy() {
-        body.set("input", prompt);
-        return Ok(body);
+        return Ok(dict! { "model": model, "input": prompt });
     }
     let media =
         request.media.as_ref().and_then(Value::as_dict).ok_or("it has neither a prompt nor one media object")?;
     let kind = media.get("type").and_then(Value::as_str).ok_or("its media has no type")?;
     let url = media.get(kind).and_then(|content| content.get("url")).ok_or("its media has no url")?;
-    body.set("input", url.clone());
-    body.set("modality", kind.split('_').next().unwrap_or(kind));
-    Ok(body)
+    Ok(dict! { "model": model, "input": url.clone(), "modality": kind.split('_').next().unwrap_or(kind) })
 }

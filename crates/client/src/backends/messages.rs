@@ -23,13 +23,13 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     for message in messages.as_list().ok_or("its messages are no list")? {
         turns.add(message)?;
     }
-    let mut body = dict! { "model": payload.model_for(request), "max_tokens": request.output_len };
-    if !turns.system.is_empty() {
-        body.set("system", turns.system);
-    }
-    body.set("messages", turns.messages);
-    body.set("stream", true);
-    Ok(body)
+    Ok(dict! {
+        "model": payload.model_for(request),
+        "max_tokens": request.output_len,
+        "system"?: Some(turns.system).filter(|system| !system.is_empty()),
+        "messages": turns.messages,
+        "stream": true,
+    })
 }
 
 /// Messages in Anthropic's form: the system prompt separate, tool results as user messages.
@@ -94,19 +94,10 @@ fn block(part: &Value) -> Result<Value, &'static str> {
 
 /// The source of an image: a URL, or the bytes of a data URL.
 fn source(url: &str) -> Dict {
-    let mut source = Dict::new();
     match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        Some((media_type, data)) => {
-            source.set("type", "base64");
-            source.set("media_type", media_type);
-            source.set("data", data);
-        }
-        None => {
-            source.set("type", "url");
-            source.set("url", url);
-        }
+        Some((media_type, data)) => dict! { "type": "base64", "media_type": media_type, "data": data },
+        None => dict! { "type": "url", "url": url },
     }
-    source
 }
 
 fn tool_use(call: &Value) -> Result<Value, &'static str> {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
@@ -17,7 +18,7 @@ const NO_END: &str = "Stream ended without a terminal event.This response will b
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    Ok(tacho_core::dict! {
+    Ok(dict! {
         "model": payload.model_for(request),
         "input": match &request.chat_messages {
             Some(messages) => input_items(messages)?,
@@ -38,19 +39,19 @@ fn input_items(messages: &Value) -> Result<Value, &'static str> {
         if role == "tool" {
             let id = message.get("tool_call_id").cloned().unwrap_or(Value::Null);
             let output = content.map_or_else(|| Value::from(""), |content| content_of("user", content));
-            items.push(item([("type", "function_call_output".into()), ("call_id", id), ("output", output)]));
+            items.push(dict! { "type": "function_call_output", "call_id": id, "output": output }.into());
             continue;
         }
         if let Some(content) = content {
-            items.push(item([("role", role.into()), ("content", content_of(role, content))]));
+            items.push(dict! { "role": role, "content": content_of(role, content) }.into());
         }
         for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
             let function =
                 |name: &str| call.get("function").and_then(|of| of.get(name)).cloned().unwrap_or(Value::Null);
             let id = call.get("id").cloned().unwrap_or(Value::Null);
             let (name, arguments) = (function("name"), function("arguments"));
-            let kind = Value::from("function_call");
-            items.push(item([("type", kind), ("call_id", id), ("name", name), ("arguments", arguments)]));
+            let call = dict! { "type": "function_call", "call_id": id, "name": name, "arguments": arguments };
+            items.push(call.into());
         }
     }
     Ok(Value::List(items))
@@ -62,21 +63,17 @@ fn content_of(role: &str, content: &Value) -> Value {
     let part_of = |part: &Value| match part.get("type").and_then(Value::as_str) {
         Some("text") => {
             let kind = if role == "assistant" { "output_text" } else { "input_text" };
-            item([("type", kind.into()), ("text", part.get("text").cloned().unwrap_or(Value::Null))])
+            dict! { "type": kind, "text": part.get("text").cloned() }.into()
         }
         Some("image_url") => {
             let image = part.get("image_url").unwrap_or(&Value::Null);
             let detail = image.get("detail").cloned().unwrap_or_else(|| "auto".into());
             let url = image.get("url").unwrap_or(image).clone();
-            item([("type", "input_image".into()), ("image_url", url), ("detail", detail)])
+            dict! { "type": "input_image", "image_url": url, "detail": detail }.into()
         }
         _ => part.clone(),
     };
     Value::List(parts.iter().map(part_of).collect())
-}
-
-fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
-    Value::Dict(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 #[derive(Debug)]

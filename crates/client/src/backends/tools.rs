@@ -1,6 +1,7 @@
 //! Converts tools and tool choices from the chat protocol's form to those of other protocols. Anything not in that form
 //! is left unchanged.
 
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(super) fn rewrite(form: Form, body: &mut Dict) {
     let choice = match body.get("tool_choice") {
         Some(Value::Str(word)) if form == Form::Messages => {
             let kind = if word == "required" { "any" } else { word };
-            Some([("type".to_owned(), kind.into())].into_iter().collect::<Dict>().into())
+            Some(dict! { "type": kind }.into())
         }
         choice => choice.map(|choice| rewritten(choice, form, choice_of)),
     };
@@ -38,22 +39,17 @@ fn rewritten(value: &Value, form: Form, of: fn(&Dict, Form) -> Dict) -> Value {
 }
 
 fn tool_of(function: &Dict, form: Form) -> Dict {
-    let mut tool = Dict::new();
     if form == Form::Responses {
-        tool.set("type", "function");
-        tool.update(function);
-        return tool;
+        return dict! { "type": "function", ..function };
     }
-    for (key, value) in function.iter().filter(|(key, _)| matches!(*key, "name" | "description")) {
-        tool.set(key, value.clone());
-    }
-    let nothing = || [("type".to_owned(), "object".into())].into_iter().collect::<Dict>().into();
-    tool.set("input_schema", function.get("parameters").cloned().unwrap_or_else(nothing));
-    tool
+    let described = function.iter().filter(|(key, _)| matches!(*key, "name" | "description"));
+    let described: Dict = described.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let parameters = function.get("parameters").cloned();
+    dict! { ..described, "input_schema": parameters.unwrap_or_else(|| dict! { "type": "object" }.into()) }
 }
 
 fn choice_of(function: &Dict, form: Form) -> Dict {
-    tacho_core::dict! {
+    dict! {
         "type": if form == Form::Messages { "tool" } else { "function" },
         "name": function.get("name").cloned().unwrap_or(Value::Null),
     }

@@ -10,18 +10,15 @@ use super::{PayloadSpec, Rules};
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = tacho_core::dict! {
+    Ok(tacho_core::dict! {
         "accumulate_tokens": true,
         "text_input": request.content.to_json(),
         "temperature": 0.0,
         "top_p": 1.0,
         "max_tokens": request.output_len,
         "stream": true,
-    };
-    if payload.ignore_eos {
-        body.set("min_length", request.output_len);
-    }
-    Ok(body)
+        "min_length"?: payload.ignore_eos.then_some(request.output_len),
+    })
 }
 
 /// Decodes the events of one response.

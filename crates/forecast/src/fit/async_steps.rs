@@ -3,9 +3,10 @@
 //! then not the duration of a step: adjacent steps are known only together.
 
 use super::async_scheduling::{AsyncScheduling, DELAYED, MIN_SAMPLES, prepared};
+use super::costs::{Costs, costs};
+use super::robust::median;
 use super::steps::{Cluster, Found, Reading, Step, read};
 use super::trace::Traced;
-use super::{Costs, costs, median};
 use tacho_engine::EngineSpec;
 
 /// Most requests of a run that are examined one by one against all others.

@@ -3,8 +3,10 @@
 
 use tacho_metrics::statistics::mean;
 
+use super::costs::robust;
 use super::regress::Estimate;
-use super::{Found, Step, median, robust};
+use super::robust::median;
+use super::{Found, Step};
 
 /// Least batch-1 steps of a run.
 const MIN_SAMPLES: usize = 10;

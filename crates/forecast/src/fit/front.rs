@@ -3,10 +3,12 @@
 use tacho_engine::EngineSpec;
 
 use super::async_scheduling::AsyncScheduling;
+use super::costs::named;
 use super::memory_bound::compute_bound;
 use super::regress::{self, Data};
+use super::robust::{median, spread};
 use super::steps::Burst;
-use super::{Costs, Estimate, Found, IdleTtft, Step, median, named, spread};
+use super::{Costs, Estimate, Found, IdleTtft, Step};
 
 /// Least requests to an idle server that separate costs per prompt token and per request.
 const MIN_SAMPLES: usize = 8;

@@ -1,7 +1,8 @@
 //! Interference: times in which all steps of a run were slower than its others because of a noisy neighbor on the
 //! machine.
 
-use super::{Costs, Step, median, spread};
+use super::robust::{median, spread};
+use super::{Costs, Step};
 
 /// Steps on each side of the moving window.
 const HALF_WINDOW: usize = 10;

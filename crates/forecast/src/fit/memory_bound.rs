@@ -2,7 +2,8 @@
 //! tokens beyond the ridge point make a step longer. The transition is smooth, because the two overlap less near the
 //! ridge point.
 
-use super::{Found, Step, robust};
+use super::costs::robust;
+use super::{Found, Step};
 
 /// Candidates for the ridge point, in tokens.
 const SIZES: [f64; SIZE_COUNT] =

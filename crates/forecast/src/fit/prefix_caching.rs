@@ -1,7 +1,7 @@
 //! Prefix caching, from the TTFTs of prompts with a common prefix against those of equally long prompts without.
 //! Inconclusive unless the two are clearly separated or clearly mixed; a slow period between them shows neither.
 
-use super::median;
+use super::robust::median;
 
 /// Least fraction of pairs in which the prompt with the common prefix is faster.
 const MIN_FASTER: f64 = 0.9;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{median, spread};
+use super::robust::{median, spread};
 
 /// A fitted coefficient with the half-width of its 95% confidence interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tacho_engine::Slowdown;
 
-use super::{Costs, Found, Step, spread};
+use super::robust::spread;
+use super::{Costs, Found, Step};
 
 /// Steps of a window.
 const STEPS: usize = 16;

@@ -3,7 +3,7 @@
 use tacho_core::Observation;
 use tacho_core::json::Value;
 
-use super::FitError;
+use super::error::FitError;
 use tacho_metrics::Sample;
 
 /// One request: send time, prompt tokens, and token arrival times in seconds.

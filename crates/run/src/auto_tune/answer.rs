@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Criterion, Estimate};
+use tacho_decide::search::{Criterion, Estimate, load_value};
 use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
-use super::plan::{Candidate, TunePlan, rate, rate_text};
+use super::plan::{Candidate, TunePlan, rate_text};
 use crate::experiment::{Failure, Level, required};
 
 /// Settings that meet the limit.
@@ -126,26 +126,25 @@ impl Answers {
     }
 
     pub(super) fn json(&self, plan: &TunePlan, share: Option<&str>, done: bool) -> Value {
-        let mut all = dict! {
+        let best = self.best().filter(|_| done).map(|best| {
+            let equals = self.accepted.iter().filter(|other| *other != best && best.overlaps(other));
+            dict! {
+                "settings": best.candidate.overrides().values().clone(),
+                "request_rate": load_value(best.level),
+                ..throughput(best.throughput),
+                "no_clear_difference_from":
+                    equals.map(|other| other.candidate.overrides().values().clone()).collect::<Value>(),
+            }
+        });
+        let all = dict! {
             "version": 1_i64,
             "system": plan.system.as_str(),
             "made_with": plan.description(),
-            "gpu_memory_utilization": share.map_or(Value::Null, Value::from),
+            "gpu_memory_utilization": share,
             "candidates": Value::List(self.entries.clone()),
             "complete": done,
+            "best": best,
         };
-        let best = self.best().filter(|_| done).map(|best| {
-            let mut entry = dict! {
-                "settings": best.candidate.overrides().values().clone(),
-                "request_rate": rate(best.level),
-            };
-            set_throughput(&mut entry, best.throughput);
-            let equals = self.accepted.iter().filter(|other| *other != best && best.overlaps(other));
-            let names = equals.map(|other| Value::Dict(other.candidate.overrides().values().clone()));
-            entry.set("no_clear_difference_from", Value::List(names.collect()));
-            entry
-        });
-        all.set("best", best.map_or(Value::Null, Value::Dict));
         Value::Dict(all)
     }
 }
@@ -170,30 +169,33 @@ fn spread(level: &Level) -> Result<(f64, f64), Failure> {
     Ok((mean(&values), half_width(&values).unwrap_or(f64::INFINITY)))
 }
 
-fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {
-    entry.set("request_throughput", value);
+fn throughput((value, half): (f64, f64)) -> Dict {
     let known = half.is_finite();
-    entry.set("request_throughput_low", Value::from(known.then(|| (value - half).max(0.0))));
-    entry.set("request_throughput_high", Value::from(known.then_some(value + half)));
+    dict! {
+        "request_throughput": value,
+        "request_throughput_low": known.then(|| (value - half).max(0.0)),
+        "request_throughput_high": known.then_some(value + half),
+    }
 }
 
 fn entry(candidate: &Candidate, found: &Found, chosen: Option<(&Level, (f64, f64))>) -> Dict {
-    let mut entry = dict! {
+    let metrics = chosen.map(|(level, spread)| {
+        let mut metrics = throughput(spread);
+        for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {
+            metrics.set(key, level.mean(key));
+        }
+        metrics
+    });
+    let range = found.estimate.filter(|_| found.accepted.is_some());
+    dict! {
         "settings": candidate.overrides().values().clone(),
         "verdict": if chosen.is_some() { "accepted" } else { "does not meet the limit" },
-        "request_rate": chosen.map_or(Value::Null, |(level, _)| rate(level.level)),
-    };
-    if let Some((level, throughput)) = chosen {
-        set_throughput(&mut entry, throughput);
-        for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {
-            entry.set(key, Value::from(level.mean(key)));
-        }
+        "request_rate": chosen.map(|(level, _)| load_value(level.level)),
+        ..metrics.unwrap_or_default(),
+        "rate_boundary": range.map(|range| range.value),
+        "rate_boundary_low": range.map(|range| range.low),
+        "rate_boundary_high": range.map(|range| range.high),
+        "levels": found.levels.len(),
+        "runs": found.levels.iter().map(|level| level.results.len()).sum::<usize>(),
     }
-    let range = found.estimate.filter(|_| found.accepted.is_some());
-    entry.set("rate_boundary", Value::from(range.map(|range| range.value)));
-    entry.set("rate_boundary_low", Value::from(range.map(|range| range.low)));
-    entry.set("rate_boundary_high", Value::from(range.map(|range| range.high)));
-    entry.set("levels", found.levels.len());
-    entry.set("runs", found.levels.iter().map(|level| level.results.len()).sum::<usize>());
-    entry
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
-use tacho_decide::search::Criterion;
+use tacho_decide::search::{Criterion, load_value};
 
-use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply, load_value};
+use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
 
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl TunePlan {
     }
 
     pub fn bench_command(&self, level: f64) -> Result<Vec<String>, Error> {
-        let set = ParamSet::default().with("request_rate", rate(level)).with("num_prompts", self.num_prompts);
+        let set = ParamSet::default().with("request_rate", load_value(level)).with("num_prompts", self.num_prompts);
         apply("--bench-cmd", &self.bench_cmd, &set)
     }
 
@@ -123,10 +123,6 @@ impl TunePlan {
     }
 }
 
-pub(super) fn rate(level: f64) -> Value {
-    if level.is_infinite() { Value::from("inf") } else { load_value(level) }
-}
-
 pub(super) fn rate_text(level: f64) -> String {
-    tacho_core::json::python_str(&rate(level))
+    tacho_core::json::python_str(&load_value(level))
 }

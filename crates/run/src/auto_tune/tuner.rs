@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use tacho_core::event::Note;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{RunEvent, Work};
+use tacho_decide::search::load_value;
 
 use super::answer::{Accepted, Answers, TuneReport};
-use super::plan::{Candidate, Profiling, TunePlan, rate};
+use super::plan::{Candidate, Profiling, TunePlan};
 use crate::experiment::{Error, Failure, ParamSet, Report, Session, Slot, Style, Tools, apply};
 
 /// Prompts of the profiled run: a longer trace is too large to inspect.
@@ -176,7 +177,7 @@ impl Tuner<'_> {
         let log = self.plan.directory.join("vllm_log_BEST_PROFILE.txt");
         let mut slot = Slot::new(server, self.plan.variables.clone(), log);
         let set = ParamSet::default()
-            .with("request_rate", rate(best.level))
+            .with("request_rate", load_value(best.level))
             .with("num_prompts", self.plan.num_prompts.min(PROFILED_PROMPTS))
             .with("profile", true);
         let command = apply("--bench-cmd", &self.plan.bench_cmd, &set).map_err(wrong)?;

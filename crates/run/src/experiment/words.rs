@@ -13,11 +13,6 @@ pub(crate) fn spelled(load: f64) -> f64 {
     if load.is_infinite() { UNLIMITED_RATE } else { load }
 }
 
-/// A load as a parameter: an integer if possible, as in commands and file names.
-pub(crate) fn load_value(load: f64) -> Value {
-    if load.fract() == 0.0 && load.abs() < 1e15 { Value::Int(load as i64) } else { Value::Float(load) }
-}
-
 /// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
 pub fn split(flag: &'static str, text: &str) -> Result<Vec<String>, Error> {
     let unbalanced = |what| Error::Quoting { flag, what };

@@ -189,7 +189,7 @@ impl<'s> Client<'s> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
     use tacho_testkit::golden_json;
 
     use super::*;
@@ -228,22 +228,20 @@ mod tests {
             let mut attempts = 0;
             loop {
                 let outcome = case["outcomes"][format!("{id}:{messages}")][attempts].as_str().unwrap_or("ok");
-                events.push(
-                    serde_json::json!({"send": id, "messages": messages, "attempt": attempts, "outcome": outcome}),
-                );
+                events.push(json!({"send": id, "messages": messages, "attempt": attempts, "outcome": outcome}));
                 attempts += 1;
                 let attempt = match outcome {
                     "ok" => Attempt::Good,
                     "reject" => Attempt::Rejected,
                     _ => Attempt::Broken,
                 };
-                let sleep = |seconds: f64| serde_json::json!({"sleep": format!("{:016x}", seconds.to_bits())});
+                let sleep = |seconds: f64| json!({"sleep": format!("{:016x}", seconds.to_bits())});
                 match client.came_out(attempt, tasks[conversation].1) {
                     Then::Again(pause) => events.push(sleep(pause)),
                     Then::Leave => break 'all,
                     Then::Next { pause, published } => {
                         if published.is_some() {
-                            events.push(serde_json::json!({"publish": id, "messages": tasks[conversation].1}));
+                            events.push(json!({"publish": id, "messages": tasks[conversation].1}));
                         }
                         if pause > 0.0 {
                             events.push(sleep(pause));
@@ -253,7 +251,7 @@ mod tests {
                 }
             }
         }
-        events.push(serde_json::json!({"end": true}));
+        events.push(json!({"end": true}));
         (events, client.successes, client.failures, queue.len())
     }
 
@@ -268,7 +266,7 @@ mod tests {
                 .iter()
                 .map(|event| match &event["sleep"] {
                     Value::Null => event.clone(),
-                    sleep => serde_json::json!({"sleep": sleep["bits"]}),
+                    sleep => json!({"sleep": sleep["bits"]}),
                 })
                 .collect();
             let (events, successes, failures, left) = replay(case);

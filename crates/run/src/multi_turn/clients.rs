@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tacho_core::bounded::Pause;
-use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::json::{Value, write_value};
 use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp, dict};
 use tacho_loadgen::{LoadModel, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
@@ -258,24 +258,17 @@ pub(super) fn body(plan: &MultiTurnPlan, id: &str, messages: &[String], max_toke
     let message = |(at, content): (usize, &String)| {
         Value::Dict(dict! { "role": if at % 2 == 0 { "user" } else { "assistant" }, "content": content.as_str() })
     };
-    let mut body = Dict::new();
-    body.set("model", plan.model_name.as_str());
-    body.set("messages", messages.iter().enumerate().map(message).collect::<Vec<Value>>());
-    if plan.send_conversation_id {
-        body.set("conversation_id", id);
-    }
-    if plan.stream {
-        let options = dict! { "include_usage": false };
-        body.set("stream", true);
-        body.set("stream_options", options);
-    }
-    if let Some(max_tokens) = max_tokens {
-        body.set("max_tokens", max_tokens);
-        if plan.exact_lengths {
-            body.set("min_tokens", max_tokens);
-            body.set("ignore_eos", true);
-        }
-    }
+    let exact = max_tokens.filter(|_| plan.exact_lengths);
+    let body = dict! {
+        "model": plan.model_name.as_str(),
+        "messages": messages.iter().enumerate().map(message).collect::<Vec<Value>>(),
+        "conversation_id"?: plan.send_conversation_id.then_some(id),
+        "stream"?: plan.stream.then_some(true),
+        "stream_options"?: plan.stream.then(|| dict! { "include_usage": false }),
+        "max_tokens"?: max_tokens,
+        "min_tokens"?: exact,
+        "ignore_eos"?: exact.map(|_| true),
+    };
     let mut text = Vec::new();
     write_value(&mut text, &Value::Dict(body));
     text

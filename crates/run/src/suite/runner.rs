@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::{RunEvent, Work};
+use tacho_core::{RunEvent, Work, dict};
 
 use super::adaptive::AdaptiveSpec;
 use super::command::{line, line_with, words};
@@ -194,14 +194,12 @@ impl Suite<'_> {
 
     /// Writes the commands of a case next to its result.
     pub(super) fn keep_commands(&self, name: &str, commands: &[(&str, String)], adaptive: bool) -> Result<(), Error> {
-        let mut all = Dict::new();
-        for (key, command) in commands {
-            all.set(*key, command.as_str());
-        }
-        all.set("gpu_type", self.plan.hardware.name.as_str());
-        if adaptive {
-            all.set("adaptive_search", true);
-        }
+        let commands: Dict = commands.iter().map(|(key, line)| ((*key).to_owned(), line.as_str().into())).collect();
+        let all = dict! {
+            ..commands,
+            "gpu_type": self.plan.hardware.name.as_str(),
+            "adaptive_search"?: adaptive.then_some(true),
+        };
         let path = self.plan.directory.join(format!("{name}.commands"));
         self.tools.archive.keep(&path, &Value::Dict(all), Style::Note).map_err(Error::Ended)
     }

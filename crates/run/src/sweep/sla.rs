@@ -7,7 +7,7 @@ mod search;
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Value, parse, python_str};
-use tacho_decide::search::Criterion;
+use tacho_decide::search::{Criterion, SearchAnswer};
 use tacho_record::metric::Known;
 
 use self::answers::Answers;
@@ -85,8 +85,8 @@ pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Err
     sets.into_iter().enumerate().map(read).collect()
 }
 
-/// Runs the search. Its results are in `sla_summary.json`.
-pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
+/// Runs the searches. Returns the answers of this run; those of earlier runs are in `sla_summary.json` too.
+pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<(Report, Vec<SearchAnswer>), Error> {
     let (sweep, archive) = (&plan.sweep, tools.archive);
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
@@ -115,7 +115,8 @@ pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
             Ok(())
         })?;
     }
-    session.finish().map(|report| Report { unmet: answers.unmet(), ..report })
+    let unmet = answers.unmet();
+    Ok((session.finish().map(|report| Report { unmet, ..report })?, answers.found))
 }
 
 /// The directory of a pair, by its parameters even if it has a name.

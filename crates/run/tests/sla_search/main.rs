@@ -35,7 +35,7 @@ fn searched(
     let memory = Memory::default();
     let bench = Queue { reliable, ..Queue::new(server, seed) };
     let plan = SlaPlan { budget: longest, ..plan(target, variable, 200) };
-    let report =
+    let (report, _) =
         sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
     let answers = memory.answers();
     let mut entry = answers[0].as_dict().expect("an entry").clone();
@@ -203,7 +203,7 @@ fn a_missing_key_never_means_sustained() {
         let memory = Memory::default();
         let bench = Forgetful { queue: Queue::new(Server::Even(245.0), 1), keys };
         let plan = SlaPlan { budget: USUAL, ..plan("<=200", LoadVariable::RequestRate, 200) };
-        let report =
+        let (report, _) =
             sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
         report.unmet
     };

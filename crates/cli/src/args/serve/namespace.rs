@@ -4,11 +4,13 @@
 use tacho_args::flag::{Flag, Origin};
 use tacho_args::repr::{joined, repr};
 use tacho_args::shown::shown;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_url;
 
 use super::ServeArgs;
 use super::dataset::BUCKETS;
+use crate::args::shared::{first_entries, logging_entries};
 
 impl ServeArgs {
     /// Every flag by its underscore name, given or default: vLLM's in its order, then tacho's. Without secrets.
@@ -41,11 +43,7 @@ impl ServeArgs {
 
     /// Every flag with its value in effect, among the other entries of vLLM's namespace.
     pub(crate) fn final_namespace(&self) -> Dict {
-        let mut dict = tacho_core::dict! {
-            "subparser": "bench",
-            "bench_type": "serve",
-            "dispatch_function": "<function is not JSON serializable>",
-        };
+        let mut dict = first_entries("serve");
         let typed = self.namespace();
         let (own, vllm): (Vec<_>, Vec<_>) = self.values.iter().partition(|(flag, _)| flag.origin == Origin::Tacho);
         let take = |dict: &mut Dict, dest: String| {
@@ -54,8 +52,7 @@ impl ServeArgs {
         };
         vllm.into_iter().for_each(|(flag, _)| take(&mut dict, flag.dest()));
         self.decide(&mut dict);
-        dict.set("log_config_file", Value::Null);
-        dict.set("logging_config", "<LoggingConfig is not JSON serializable>");
+        dict.update(&logging_entries());
         own.into_iter().for_each(|(flag, _)| take(&mut dict, flag.dest()));
         dict
     }
@@ -64,21 +61,23 @@ impl ServeArgs {
     fn decide(&self, dict: &mut Dict) {
         let dataset = &self.dataset;
         if self.has_moderate_load() {
-            dict.set("num_prompts", self.load.num_prompts);
-            dict.set("request_rate", self.load.request_rate);
-            dict.set("random_output_len", dataset.output_len());
+            dict.update(&dict! {
+                "num_prompts": self.load.num_prompts,
+                "request_rate": self.load.request_rate,
+                "random_output_len": dataset.output_len(),
+            });
         }
-        dict.set("random_input_len", dataset.input_len());
         if let Some(len) = dataset.flags.output_len {
             let lens = ["random", "sharegpt", "custom", "hf", "spec_bench", "prefix_repetition"];
             lens.iter().for_each(|name| dict.set(format!("{name}_output_len"), len));
         }
-        if let Ok(ratio) = dataset.range_ratio() {
-            dict.set("random_range_ratio", ratio.value);
-        }
-        dict.set("ignore_eos", self.ignore_eos());
-        dict.set("self_timed", self.self_timed());
-        dict.set("endpoint", redact_url(&self.endpoint()));
+        dict.update(&dict! {
+            "random_input_len": dataset.input_len(),
+            "random_range_ratio"?: dataset.range_ratio().ok().map(|ratio| ratio.value),
+            "ignore_eos": self.ignore_eos(),
+            "self_timed": self.self_timed(),
+            "endpoint": redact_url(&self.endpoint()),
+        });
     }
 }
 

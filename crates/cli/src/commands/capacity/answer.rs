@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use tacho_core::json::{Dict, Value, dumps_indented};
-use tacho_decide::search::Criterion;
-use tacho_record::ResultFields;
+use tacho_core::dict;
+use tacho_core::json::{Dict, Json, dumps_indented};
+use tacho_decide::search::{Criterion, SearchAnswer, Verdict};
 use tacho_report::json::write_whole;
 use tacho_report::style::short;
 
@@ -25,17 +24,13 @@ pub(super) fn header(place: &str, flags: &CapacityFlags) -> String {
     )
 }
 
-/// Prints the answer of the only search of an experiment, and writes it to `capacity.json`.
-pub(super) fn show(flags: &CapacityFlags, experiment: &Path) -> anyhow::Result<()> {
-    let entries = tacho_report::results::read(&experiment.join("sla_summary.json"))?;
-    let mut entry = entries.into_iter().next().context("the search has no answer")?;
-    let answer = Answer { flags, unit: flags.by.unit(), entry: &entry };
-    let (lines, derived) = (answer.lines(), answer.derived());
-    entry.update(&derived);
+/// Prints the answer of a search, and writes it to `capacity.json`.
+pub(super) fn show(flags: &CapacityFlags, found: &SearchAnswer, experiment: &Path) -> anyhow::Result<()> {
+    let answer = Answer { flags, unit: flags.by.unit(), found };
     let path = experiment.join("capacity.json");
-    let text = dumps_indented(&Value::Dict(entry), 2) + "\n";
+    let text = dumps_indented(&answer.json().into(), 2) + "\n";
     write_whole(&path, |out| out.write_all(text.as_bytes()))?;
-    say(&lines)?;
+    say(&answer.lines())?;
     saved(&path);
     Ok(())
 }
@@ -43,53 +38,39 @@ pub(super) fn show(flags: &CapacityFlags, experiment: &Path) -> anyhow::Result<(
 struct Answer<'a> {
     flags: &'a CapacityFlags,
     unit: &'static str,
-    /// The entry of `sla_summary.json`.
-    entry: &'a Dict,
+    found: &'a SearchAnswer,
 }
 
 impl Answer<'_> {
-    fn number(&self, key: &str) -> Option<f64> {
-        ResultFields(self.entry).number(key)
+    /// Today's load, and how far the largest load that met the SLOs is above it.
+    fn headroom(&self) -> Option<(f64, f64)> {
+        let (load, most) = self.flags.load.zip(self.found.max_measured)?;
+        Some((load, most / load - 1.0))
     }
 
-    fn text(&self, key: &str) -> &str {
-        self.entry.get(key).and_then(Value::as_str).unwrap_or_default()
+    /// The target load, and the servers that carry it.
+    fn replicas(&self) -> Option<(f64, f64)> {
+        let (target, most) = self.flags.target.zip(self.found.max_measured)?;
+        Some((target, (target / most).ceil()))
     }
 
-    /// The largest load that was measured and met the SLOs.
-    fn measured(&self) -> Option<f64> {
-        self.number("max_measured")
-    }
-
-    fn cost(&self, key: &str) -> Option<f64> {
-        self.entry.get("achieved")?.get(key)?.as_f64()
-    }
-
-    /// Servers that carry the target load.
-    fn replicas(&self) -> Option<f64> {
-        Some((self.flags.target? / self.measured()?).ceil())
-    }
-
-    /// What the flags add to the entry.
-    fn derived(&self) -> Dict {
-        let mut derived = Dict::new();
-        if let Some((load, most)) = self.flags.load.zip(self.measured()) {
-            derived.set("load", load);
-            derived.set("headroom", most / load - 1.0);
+    /// The answer with what the flags add.
+    fn json(&self) -> Dict {
+        dict! {
+            ..self.found.to_json().as_dict().cloned().unwrap_or_default(),
+            "load"?: self.headroom().map(|(load, _)| load),
+            "headroom"?: self.headroom().map(|(_, headroom)| headroom),
+            "target"?: self.replicas().map(|(target, _)| target),
+            "replicas"?: self.replicas().map(|(_, replicas)| replicas as i64),
         }
-        if let Some((target, replicas)) = self.flags.target.zip(self.replicas()) {
-            derived.set("target", target);
-            derived.set("replicas", replicas as i64);
-        }
-        derived
     }
 
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![String::new(), self.headline()];
         let mut row = |name: &str, text: String| lines.push(format!("  {name:<11}{text}"));
-        let unit = self.unit;
-        if let Some((value, low)) = self.number("estimate").zip(self.number("ci_low")) {
-            let range = match self.number("ci_high") {
+        let (unit, found) = (self.unit, self.found);
+        if let Some((value, low)) = found.estimate.zip(found.ci_low) {
+            let range = match found.ci_high {
                 Some(high) => format!("95% range {} to {}", short(low), short(high)),
                 None => format!("at least {}", short(low)),
             };
@@ -98,38 +79,37 @@ impl Answer<'_> {
         if let Some(limit) = self.limit() {
             row("limited by", limit);
         }
-        if let Some((load, most)) = self.flags.load.zip(self.measured()) {
-            let percent = (100.0 * (most / load - 1.0)).abs();
+        if let Some((load, headroom)) = self.headroom() {
             row(
                 "headroom",
-                match most >= load {
-                    true => format!("{percent:.0}% above today's {load} {unit} (--load)"),
+                match headroom >= 0.0 {
+                    true => format!("{:.0}% above today's {load} {unit} (--load)", 100.0 * headroom),
                     false => format!(
-                        "none: today's {load} {unit} (--load) is {percent:.0}% less than measured",
-                        percent = 100.0 * (load / most - 1.0)
+                        "none: today's {load} {unit} (--load) is {:.0}% less than measured",
+                        100.0 * (1.0 / (1.0 + headroom) - 1.0)
                     ),
                 },
             );
         }
-        if let Some(cost) = self.cost("cost_per_million_tokens") {
-            let output = self.cost("cost_per_million_output_tokens");
+        if let Some(cost) = found.achieved.get("cost_per_million_tokens") {
+            let output = found.achieved.get("cost_per_million_output_tokens");
             let output = output.map_or_else(String::new, |cost| format!(", {} per million output tokens", short(cost)));
             row("cost", format!("{} per million tokens at that load{output}", short(cost)));
         }
-        if let Some((target, replicas)) = self.flags.target.zip(self.replicas()) {
+        if let Some((target, replicas)) = self.replicas() {
             row("replicas", format!("{replicas} such servers for {target} {unit} (--target)"));
         }
-        row("search", self.text("stop_reason").to_owned());
+        row("search", found.stop_reason.clone());
         lines
     }
 
     fn headline(&self) -> String {
         let slos: Vec<String> = self.flags.slos.iter().map(Criterion::spoken).collect();
         let (slos, unit) = (slos.join(" and "), self.unit);
-        match (self.text("verdict"), self.measured()) {
-            ("inconclusive", Some(most)) => format!("Inconclusive: {most} {unit} was measured and met {slos}"),
-            ("inconclusive", None) => format!("Inconclusive: no load met {slos} for certain"),
-            ("unlimited", _) => format!("Any load meets {slos}: all requests of the first run at once did"),
+        match (self.found.verdict, self.found.max_measured) {
+            (Verdict::Inconclusive, Some(most)) => format!("Inconclusive: {most} {unit} was measured and met {slos}"),
+            (Verdict::Inconclusive, None) => format!("Inconclusive: no load met {slos} for certain"),
+            (Verdict::Unlimited, _) => format!("Any load meets {slos}: all requests of the first run at once did"),
             (_, Some(most)) => format!("Capacity: {most} {unit}, measured and met: {slos}"),
             (_, None) => format!("No load meets {slos}: even an almost idle server misses it"),
         }
@@ -137,8 +117,8 @@ impl Answer<'_> {
 
     /// What fails above the answer.
     fn limit(&self) -> Option<String> {
-        let limit = self.entry.get("limited_by")?.as_str()?;
-        let slo = self.flags.slos.iter().find(|slo| slo.metric == limit);
+        let limit = self.found.limited_by.as_ref()?;
+        let slo = self.flags.slos.iter().find(|slo| slo.metric == *limit);
         let slo =
             slo.map_or_else(|| "the server's throughput: above it the backlog grows".to_owned(), Criterion::spoken);
         Some(slo)

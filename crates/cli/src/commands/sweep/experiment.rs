@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tacho_client::BackendKind;
+use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
 use tacho_core::secret::redact_words;
 use tacho_run::sweep::SweepPlan;
@@ -97,18 +98,16 @@ fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
         SweepKind::Workload { .. } => "serve_workload",
         SweepKind::Sla { .. } => "serve_sla",
     };
-    let mut made_with = Dict::new();
-    made_with.set("version", 1_i64);
-    made_with.set("tacho", env!("CARGO_PKG_VERSION"));
-    made_with.set("sweep", kind);
-    made_with.set("serve-cmd", plan.serve_cmd.as_deref().map_or(Value::Null, words));
-    made_with.set("bench-cmd", words(&plan.bench_cmd));
     let of_sets = plan.bench_sets.iter().filter_map(|set| set.values().get("backend")?.as_str());
     let files = backend_files(&plan.bench_cmd, of_sets);
-    if !files.is_empty() {
-        made_with.set("backend-file", files);
+    dict! {
+        "version": 1_i64,
+        "tacho": env!("CARGO_PKG_VERSION"),
+        "sweep": kind,
+        "serve-cmd": plan.serve_cmd.as_deref().map(words),
+        "bench-cmd": words(&plan.bench_cmd),
+        "backend-file"?: Some(files).filter(|files| !files.is_empty()),
     }
-    made_with
 }
 
 /// The digests of the backend files of a command and its parameter sets: their content is part of the command.

@@ -1,7 +1,7 @@
 //! Opens the log of a run: a new one, or that of the run to resume.
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, dict};
 use tacho_metrics::Setup;
 use tacho_record::logged;
 use tacho_rowlog::{Manifest, this_host};
@@ -77,19 +77,14 @@ fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
     if let Some(steps) = prepared.session_steps() {
         logged::plan_sessions(&mut more, &steps);
     }
-    if let TokenizerPlan::Named(named) = &plan.tokenizer {
-        let tokenizer = tacho_core::dict! {
+    let tokenizer = match &plan.tokenizer {
+        TokenizerPlan::Named(named) => Some(dict! {
             "name": named.name.as_deref().or(setup.tokenizer_id.as_deref()),
             "revision": named.revision.as_deref(),
             "mode": named.mode.name(),
-        };
-        more.set("tokenizer", tokenizer);
-    }
-    if let Some(place) = &plan.ranks {
-        let mut rank = Dict::new();
-        rank.set("rank", place.rank);
-        rank.set("ranks", place.ranks);
-        more.set("rank", rank);
-    }
-    more
+        }),
+        _ => None,
+    };
+    let rank = plan.ranks.as_ref().map(|own| dict! { "rank": own.rank, "ranks": own.ranks });
+    dict! { ..more, "tokenizer"?: tokenizer, "rank"?: rank }
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use tacho_core::Request;
 use tacho_core::json::Dict;
+use tacho_core::{Request, dict};
 use tacho_workload::sessions::Format;
 use tacho_workload::{write_jsonl, write_settings};
 
@@ -19,12 +19,11 @@ use crate::serve::prepare::identity::workload_digest;
 pub const SAVED_VERSION: i64 = 2;
 
 /// Writes the requests and their scheduled times atomically, after `settings` and the digest.
-pub fn save_workload(plan: &ServePlan, prepared: &Prepared, mut settings: Dict, path: &Path) -> Result<(), Error> {
+pub fn save_workload(plan: &ServePlan, prepared: &Prepared, settings: Dict, path: &Path) -> Result<(), Error> {
     if is_endless(plan, prepared) {
         return Err(Error::EndlessWorkload);
     }
-    settings.set("version", SAVED_VERSION);
-    settings.set("digest", workload_digest(plan, prepared)?);
+    let settings = dict! { ..settings, "version": SAVED_VERSION, "digest": workload_digest(plan, prepared)? };
     if let Some(sessions) = &prepared.sessions {
         let text = sessions.saved().written_as(Format::Model)?;
         return save(path, |out| {

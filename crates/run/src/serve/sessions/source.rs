@@ -59,15 +59,19 @@ pub(in crate::serve) fn ready(
 /// The source of sessions: the file and its hash, its format, how it was read, and whose responses the history
 /// contains. Cache hit rates are comparable only if all of it is equal.
 pub(in crate::serve) fn described(plan: &SessionsPlan, trace: &Trace) -> Result<Dict, Error> {
-    let mut source = dict! { "file": trace.file.as_str() };
-    if let SessionSource::File { path, .. } = &plan.source {
-        let digest = digest(path).map_err(|source| TraceError::Read { path: path.clone(), source })?;
-        source.set("sha256", digest);
-    }
-    source.set("format", trace.format.label());
-    source.set("options", trace.options.clone());
-    source.set("history", if plan.server_history { "server" } else { history(trace) });
-    Ok(source)
+    let sha256 = match &plan.source {
+        SessionSource::File { path, .. } => {
+            Some(digest(path).map_err(|source| TraceError::Read { path: path.clone(), source })?)
+        }
+        _ => None,
+    };
+    Ok(dict! {
+        "file": trace.file.as_str(),
+        "sha256"?: sha256,
+        "format": trace.format.label(),
+        "options": trace.options.clone(),
+        "history": if plan.server_history { "server" } else { history(trace) },
+    })
 }
 
 /// Whose responses the history of later turns contains.

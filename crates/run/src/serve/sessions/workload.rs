@@ -14,7 +14,7 @@ use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_pyrand::RandomState;
 use tacho_pyrand::cpython::Random;
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::{self, ReceivedResponse, Replay, ReplaySpec, Trace};
+use tacho_workload::sessions::{self, ReceivedResponse, Replay, ReplaySpec, Trace, TraceError};
 
 use super::plan::{SessionsPlan, setting};
 use super::source::described;
@@ -60,17 +60,8 @@ impl SessionWorkload {
         tokenizer: Option<&Tokenizer>,
         random: &mut RandomState,
     ) -> Result<Self, Error> {
-        let responses = backend == BackendKind::OpenAiResponses;
-        let chat = backend.sends_messages();
-        if plan.server_history && !responses {
-            let problem = "needs a server that keeps answers: use --backend openai-responses".to_owned();
-            return Err(setting("--server-history", problem).into());
-        }
         let (trees, count) = trace.trees();
-        if plan.warmup >= count {
-            let problem = format!("{} sessions of {count} leave none to measure", plan.warmup);
-            return Err(setting("--warmup-sessions", problem).into());
-        }
+        check(plan, backend, count)?;
         let begins = begins(&trace, &trees, count);
         let turns = turns(&trace, &trees, count);
         let recorded = begins.iter().map(|ms| ms / 1000.0).collect();
@@ -83,8 +74,9 @@ impl SessionWorkload {
                           --sessions-in-progress, or leave the beginning out with --warmup-sessions";
             trace.notices.push(notice.to_owned());
         }
-        let (chat, server_history, output_len) = (chat, plan.server_history, plan.output_len);
-        let mut replay = trace.replay(&ReplaySpec { chat, server_history, output_len, seed }, tokenizer)?;
+        let (server_history, output_len) = (plan.server_history, plan.output_len);
+        let spec = ReplaySpec { chat: backend.sends_messages(), server_history, output_len, seed };
+        let mut replay = trace.replay(&spec, tokenizer)?;
         // Sessions are taken in the order of their starts.
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by(|&left, &right| starts[left].total_cmp(&starts[right]));
@@ -420,4 +412,15 @@ fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Grap
         sends: step.sends(),
     };
     Graph::new(trace.steps.iter().zip(trees).map(node).collect())
+}
+fn check(plan: &SessionsPlan, backend: BackendKind, sessions: usize) -> Result<(), TraceError> {
+    if plan.server_history && backend != BackendKind::OpenAiResponses {
+        let problem = "needs a server that keeps answers: use --backend openai-responses".to_owned();
+        return Err(setting("--server-history", problem));
+    }
+    if plan.warmup >= sessions {
+        let problem = format!("{} sessions of {sessions} leave none to measure", plan.warmup);
+        return Err(setting("--warmup-sessions", problem));
+    }
+    Ok(())
 }

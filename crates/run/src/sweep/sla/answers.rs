@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::event::level_text;
-use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Criterion, Estimate, LoadLevel, Model, StopReason};
+use tacho_core::json::{Json, Value};
+use tacho_decide::search::{
+    Criterion, Estimate, LevelAnswer, LoadLevel, Means, Model, Outcome, SearchAnswer, StopReason, Verdict,
+};
 use tacho_record::ResultFields;
 
 use super::pair::Pair;
 use super::search::PRECISE;
 use super::{SlaPlan, marker};
-use crate::experiment::{Archive, Failure, Level, Style, load_value};
+use crate::experiment::{Archive, Failure, Level, Style};
 
 /// The largest measured load that met the criteria.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +34,24 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// The outcome of a search, with the largest load after the others.
+    pub(super) fn new(
+        outcome: Outcome,
+        (stopped, model): (StopReason, Model),
+        mut levels: Vec<Level>,
+        (top_summary, top): (LoadLevel, Level),
+    ) -> Self {
+        let Outcome { largest_met, estimate, levels: mut loads, monotone } = outcome;
+        let answer = match largest_met {
+            _ if stopped == StopReason::Unlimited && levels.is_empty() => Answer::Unlimited,
+            Some(level) => Answer::Level(level),
+            None => Answer::Infeasible,
+        };
+        loads.push(top_summary);
+        levels.push(top);
+        Found { answer, estimate, loads, levels, monotone, stopped, model }
+    }
+
     pub(super) fn each(&self) -> impl Iterator<Item = (&LoadLevel, &Level)> {
         self.loads.iter().zip(&self.levels)
     }
@@ -89,34 +109,17 @@ pub(super) fn client_doubt<'l>(level: &'l Level, target: &[Criterion]) -> Option
     level.runs().find_map(|run| target.iter().find_map(|one| doubt(run, one)))
 }
 
-fn stop_name(stopped: StopReason) -> &'static str {
-    match stopped {
-        StopReason::Precise => "precision",
-        StopReason::Budget => "budget",
-        StopReason::Runs => "runs",
-        StopReason::Infeasible => "infeasible",
-        StopReason::Unlimited => "unlimited",
-    }
-}
-
 /// A range that is this many times wider than requested is inconclusive.
 const INCONCLUSIVE: f64 = 5.0;
 
-/// The verdict of a search, the same in the console, in the file and in the exit code.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
-    Found,
-    Infeasible,
-    Unlimited,
-    Inconclusive(String),
-}
-
-impl Verdict {
-    pub(super) fn of(found: &Found, target: &[Criterion], plan: &SlaPlan) -> Self {
-        let inconclusive = |why: &str| Verdict::Inconclusive(why.to_owned());
-        let longer = |why: &str| Verdict::Inconclusive(format!("{why}: raise {}", plan.flags.budget));
+impl Found {
+    /// The verdict, and why it is inconclusive.
+    pub(super) fn verdict(&self, target: &[Criterion], plan: &SlaPlan) -> (Verdict, Option<String>) {
+        let found = self;
+        let inconclusive = |why: &str| (Verdict::Inconclusive, Some(why.to_owned()));
+        let longer = |why: &str| inconclusive(&format!("{why}: raise {}", plan.flags.budget));
         match (found.answer, found.estimate) {
-            (Answer::Unlimited, _) => return Verdict::Unlimited,
+            (Answer::Unlimited, _) => return (Verdict::Unlimited, None),
             (Answer::Infeasible, None) if found.stopped == StopReason::Budget => {
                 return longer("no load met the criteria within the time budget");
             }
@@ -142,25 +145,16 @@ impl Verdict {
         }
         let most = INCONCLUSIVE * PRECISE * plan.tolerance;
         match found.estimate.map(|found| found.reach()) {
-            _ if found.answer == Answer::Infeasible => Verdict::Infeasible,
+            _ if found.answer == Answer::Infeasible => (Verdict::Infeasible, None),
             // Two adjacent levels bound the result.
-            _ if found.stopped == StopReason::Precise => Verdict::Found,
+            _ if found.stopped == StopReason::Precise => (Verdict::Found, None),
             Some(None) => longer("no load that was measured fails for certain"),
             Some(Some(reach)) if reach > most => longer(&format!(
                 "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%",
                 reach * 100.0,
                 most * 100.0
             )),
-            _ => Verdict::Found,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Verdict::Found => "found",
-            Verdict::Infeasible => "infeasible",
-            Verdict::Unlimited => "unlimited",
-            Verdict::Inconclusive(_) => "inconclusive",
+            _ => (Verdict::Found, None),
         }
     }
 }
@@ -168,13 +162,15 @@ impl Verdict {
 pub(super) struct Answers {
     path: PathBuf,
     list: Vec<Value>,
+    /// Those of this run.
+    pub(super) found: Vec<SearchAnswer>,
 }
 
 impl Answers {
     pub(super) fn stored(archive: &dyn Archive, experiment: &Path) -> Self {
         let path = experiment.join("sla_summary.json");
         let list = archive.value(&path).and_then(|stored| stored.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
-        Answers { path, list }
+        Answers { path, list, found: Vec::new() }
     }
 
     pub(super) fn has(&self, base: &Path, target: &[Criterion]) -> bool {
@@ -184,52 +180,46 @@ impl Answers {
 
     /// Number of searches without a load that meets the criteria.
     pub(super) fn unmet(&self) -> usize {
-        let word = |entry: &Value| entry.get("verdict").and_then(Value::as_str).map(str::to_owned);
-        let unmet = ["infeasible", "inconclusive"];
-        self.list.iter().filter_map(word).filter(|word| unmet.contains(&word.as_str())).count()
+        let verdicts = self.list.iter().filter_map(|entry| Verdict::from_json(entry.get("verdict")?).ok());
+        verdicts.filter(|verdict| [Verdict::Infeasible, Verdict::Inconclusive].contains(verdict)).count()
     }
 
     pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<(), Failure> {
-        let mut entry = Dict::new();
-        let name = marker(&pair.base, target).display().to_string();
-        self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
-        entry.set("search", name);
-        entry.set("serve", pair.serve.shown());
-        entry.set("bench", pair.bench.shown());
-        entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
-        entry.set("variable", pair.plan.variable.key());
-        let verdict = Verdict::of(found, target, pair.plan);
-        let measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
-        entry.set("verdict", verdict.name());
-        if let Verdict::Inconclusive(why) = &verdict {
-            entry.set("reason", why.as_str());
-        }
-        entry.set("stopped", stop_name(found.stopped));
-        entry.set("stop_reason", found.stop_text(pair.plan));
-        entry.set("max_measured", measured.map_or(Value::Null, load_value));
+        let search = marker(&pair.base, target).display().to_string();
+        self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&search));
+        let (verdict, reason) = found.verdict(target, pair.plan);
+        let max_measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         let range = found.estimate.filter(|_| found.answer != Answer::Unlimited);
-        entry.set("estimate", Value::from(range.map(|found| found.value).or(measured)));
-        entry.set("ci_low", Value::from(range.map(|found| found.low)));
-        // Without an upper end no level fails significantly.
-        entry.set("ci_high", Value::from(range.and_then(|found| found.high)));
-        entry.set("monotone", found.monotone);
-        let mut achieved = Dict::new();
-        if let Some(level) = found.levels.iter().find(|level| Some(level.level) == measured) {
-            set_means(&mut achieved, pair, target, level)?;
-            let costs = COSTS.into_iter().filter_map(|key| Some((key, level.mean(key)?)));
-            costs.for_each(|(key, cost)| achieved.set(key, cost));
+        let mut achieved = Means::default();
+        if let Some(level) = found.levels.iter().find(|level| Some(level.level) == max_measured) {
+            achieved = means(pair, target, level)?;
+            achieved.0.extend(COSTS.into_iter().filter_map(|key| Some((key.to_owned(), Some(level.mean(key)?)))));
         }
-        entry.set("achieved", achieved);
-        if let Some(limit) = limited_by(pair, target, found)? {
-            entry.set("limited_by", limit);
-        }
-        if let Some((nearest, _)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
-            entry.set("best_attempt", shown(nearest.level));
-        }
-        entry.set("levels", found.levels.len());
-        entry.set("curve", curve(pair, target, found)?);
-        entry.set("runs", found.loads.iter().map(|load| load.runs).sum::<usize>());
-        self.list.push(Value::Dict(entry));
+        let nearest = found.nearest().filter(|_| found.answer == Answer::Infeasible);
+        let answer = SearchAnswer {
+            search,
+            serve: pair.serve.shown(),
+            bench: pair.bench.shown(),
+            criteria: target.iter().map(Criterion::to_string).collect(),
+            variable: pair.plan.variable.key().to_owned(),
+            verdict,
+            reason,
+            stopped: found.stopped,
+            stop_reason: found.stop_text(pair.plan),
+            max_measured,
+            estimate: range.map(|found| found.value).or(max_measured),
+            ci_low: range.map(|found| found.low),
+            ci_high: range.and_then(|found| found.high),
+            monotone: found.monotone,
+            achieved,
+            limited_by: limited_by(pair, target, found)?,
+            best_attempt: nearest.map(|(nearest, _)| nearest.level),
+            levels: found.levels.len(),
+            curve: curve(pair, target, found)?,
+            runs: found.loads.iter().map(|load| load.runs).sum(),
+        };
+        self.list.push(answer.to_json());
+        self.found.push(answer);
         Ok(())
     }
 
@@ -255,31 +245,29 @@ fn limited_by(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Op
 }
 
 /// Each level with its values and verdict, for tables and charts.
-fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Vec<Value>, Failure> {
+fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Vec<LevelAnswer>, Failure> {
     let entry = |(load, level): (&LoadLevel, &Level)| {
-        let mut entry = Dict::new();
-        entry.set("level", shown(load.level));
-        entry.set("runs", load.runs);
-        entry.set("met", load.is_met());
-        entry.set("sustained", load.is_sustained());
-        entry.set("brief", load.brief);
-        entry.set("client_unreliable", client_doubt(level, target).is_some());
-        set_means(&mut entry, pair, target, level)?;
-        Ok(Value::Dict(entry))
+        Ok(LevelAnswer {
+            level: load.level,
+            runs: load.runs,
+            met: load.is_met(),
+            sustained: load.is_sustained(),
+            brief: load.brief,
+            client_unreliable: client_doubt(level, target).is_some(),
+            means: means(pair, target, level)?,
+        })
     };
     found.each().map(entry).collect()
 }
 
 /// The metrics of the criteria at a load: those of whole runs, as in the result files, and those that were compared.
-fn set_means(entry: &mut Dict, pair: &Pair<'_>, target: &[Criterion], level: &Level) -> Result<(), Failure> {
-    for (criterion, (key, mean)) in target.iter().zip(pair.means(target, level)?) {
-        entry.set(criterion.metric.as_str(), Value::from(level.mean(&criterion.metric)));
-        entry.set(key.as_str(), mean);
+fn means(pair: &Pair<'_>, target: &[Criterion], level: &Level) -> Result<Means, Failure> {
+    let mut means = Means::default();
+    for (Criterion { metric, .. }, (key, mean)) in target.iter().zip(pair.means(target, level)?) {
+        if *metric != key {
+            means.0.push((metric.clone(), level.mean(metric)));
+        }
+        means.0.push((key, Some(mean)));
     }
-    Ok(())
-}
-
-/// A load as a value; `inf` if it is unlimited.
-fn shown(level: f64) -> Value {
-    if level.is_finite() { load_value(level) } else { Value::from("inf") }
+    Ok(means)
 }

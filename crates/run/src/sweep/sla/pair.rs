@@ -4,15 +4,14 @@ use std::path::PathBuf;
 
 use tacho_core::event::Load;
 use tacho_core::json::{Dict, python_str};
-use tacho_decide::search::{Criterion, LoadLevel, Measurement};
+use tacho_decide::search::{Criterion, LoadLevel, Measurement, load_value};
 use tacho_metrics::statistics::mean;
 use tacho_record::ResultFields;
 use tacho_record::fields::SteadyState;
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
 use crate::experiment::{
-    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED_RATE, load_value, option, required, run_file, spelled,
-    worst,
+    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED_RATE, option, required, run_file, spelled, worst,
 };
 use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;

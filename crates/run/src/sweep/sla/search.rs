@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::Value;
-use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason};
+use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict};
 use tacho_record::ResultFields;
 
-use super::answers::{Answer, Answers, Found, Verdict, client_doubt};
+use super::answers::{Answer, Answers, Found, client_doubt};
 use super::pair::Pair;
 use super::{level_directory, marker};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, explore, required, spelled};
@@ -71,15 +71,7 @@ impl Pair<'_> {
             })?
         };
         let outcome = search.outcome(&self.all_measurements(target, &known)?);
-        let (mut loads, monotone) = (outcome.levels, outcome.monotone);
-        let answer = match outcome.largest_met {
-            _ if stopped == StopReason::Unlimited && known.is_empty() => Answer::Unlimited,
-            Some(level) => Answer::Level(level),
-            None => Answer::Infeasible,
-        };
-        loads.push(top_summary);
-        known.push(top);
-        let found = Found { answer, estimate: outcome.estimate, loads, levels: known, monotone, stopped, model };
+        let found = Found::new(outcome, (stopped, model), known, (top_summary, top));
         self.conclude(session, target, &found, answers)
     }
 
@@ -161,7 +153,7 @@ impl Pair<'_> {
         session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
         let (left, right) = found.bracket();
         session.say(SearchNote::Range { load, left, right });
-        let verdict = Verdict::of(found, target, self.plan);
+        let (verdict, inconclusive) = found.verdict(target, self.plan);
         let most = match (found.answer, self.plan.variable) {
             (Answer::Infeasible, _) if verdict == Verdict::Infeasible => Most::Infeasible,
             (Answer::Infeasible, _) => Most::NotFound,
@@ -184,7 +176,7 @@ impl Pair<'_> {
         if let Some((level, verdict)) = found.unreliable(target) {
             session.warn(SearchNote::ClientUnreliable { load, level, verdict });
         }
-        if let Verdict::Inconclusive(why) = verdict {
+        if let Some(why) = inconclusive {
             session.warn(SearchNote::Inconclusive { why });
         }
         if !found.monotone {

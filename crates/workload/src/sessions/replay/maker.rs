@@ -172,27 +172,7 @@ impl<'t> Maker<'t> {
             messages.push(message("tool", text));
         }
         let media = media::parts(content).map_err(|problem| cannot(step, &problem))?;
-        let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
-        match (content.get("messages"), content.get("text"), content.get("texts")) {
-            (Some(Value::List(own)), ..) => messages.extend(own.iter().cloned()),
-            (_, Some(Value::Str(text)), _) if media.is_empty() => {
-                messages.push(message(role, text.as_str()));
-                request.content = Content::Text(text.clone());
-            }
-            (_, text, texts) => {
-                let own = text.into_iter().chain(texts.and_then(Value::as_list).unwrap_or_default());
-                let own: Vec<&str> = own.filter_map(Value::as_str).collect();
-                let parts: Vec<Value> = own
-                    .iter()
-                    .map(|text| object([("type", "text".into()), ("text", (*text).into())]))
-                    .chain(media)
-                    .collect();
-                request.content = Content::Texts(own.into_iter().map(str::to_owned).collect());
-                if !parts.is_empty() {
-                    messages.push(message(role, parts));
-                }
-            }
-        }
+        messages.extend(new_messages(content, media, request));
         if messages.is_empty() {
             return Err(cannot(step, "has nothing to send"));
         }
@@ -246,6 +226,26 @@ impl<'t> Maker<'t> {
     fn message_pieces(&self, request: &Request) -> Pieces {
         let Some(tokenizer) = self.tokenizer else { return Vec::new() };
         own_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()
+    }
+}
+
+/// The messages that a step adds to those before it.
+fn new_messages(content: &Dict, media: Vec<Value>, request: &mut Request) -> Vec<Value> {
+    let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
+    match (content.get("messages"), content.get("text"), content.get("texts")) {
+        (Some(Value::List(own)), ..) => own.clone(),
+        (_, Some(Value::Str(text)), _) if media.is_empty() => {
+            request.content = Content::Text(text.clone());
+            vec![message(role, text.as_str())]
+        }
+        (_, text, texts) => {
+            let own = text.into_iter().chain(texts.and_then(Value::as_list).unwrap_or_default());
+            let own: Vec<&str> = own.filter_map(Value::as_str).collect();
+            let texts = own.iter().map(|text| object([("type", "text".into()), ("text", (*text).into())]));
+            let parts: Vec<Value> = texts.chain(media).collect();
+            request.content = Content::Texts(own.into_iter().map(str::to_owned).collect());
+            if parts.is_empty() { Vec::new() } else { vec![message(role, parts)] }
+        }
     }
 }
 
