@@ -106,7 +106,7 @@ macro_rules! columns {
 
 columns! {
     (cx request row value out);
-    /// Which request of the workload this was, from 0.
+    /// Index of the request in the workload, from 0.
     Int index => row.index as i64, { row.index = usize::try_from(value).map_err(|_| "an index is negative")?; }
     /// Scheduled send time, from the segment's origin. All other times are durations.
     Int scheduled_ns => since(row.scheduled, cx.origin.timestamp), {
@@ -118,90 +118,90 @@ columns! {
     Int slot_wait_ns => since(row.sent, row.dispatched), { row.sent = after(row.dispatched, value); }
     /// Time spent connecting; 0 on a connection that was open.
     Int connect_ns => row.connect_ns as i64, { row.connect_ns = value as u64; }
-    /// From the sending to the end of the input, where it was sent while the answer came: the last audio of openai-realtime.
+    /// From sending to the end of the input, if the input is streamed (the last audio of openai-realtime).
     MaybeInt input_end_ns => row.input_end.map(|end| since(end, row.sent)), {
         row.input_end = Some(after(row.sent, value));
     }
-    /// From the sending to the first byte of the answer.
+    /// From sending to the first byte of the response.
     MaybeInt first_byte_ns => row.first_byte.map(|byte| since(byte, row.sent)), {
         row.first_byte = Some(after(row.sent, value));
     }
-    /// Token events: the first is the time from the sending to the first event (TTFT), each other the time since the event before (ITL).
+    /// Token events: the first value is the time from sending to the first event (TTFT), each other one the time since the previous event (ITL).
     Ints token_gaps_ns => append_gaps(row, out), { row.chunks = timestamps(row.sent, value); }
-    /// From the first token event to the first that carries content.
+    /// From the first token event to the first with content.
     MaybeInt content_lag_ns => row.first_content.map(|content| since(content, first_event(row))), {
         row.first_content = Some(after(first_event(row), value));
     }
-    /// From the first token event to the first of the answer itself, after any reasoning.
+    /// From the first token event to the first after any reasoning.
     MaybeInt answer_lag_ns => row.first_answer.map(|answer| since(answer, first_event(row))), {
         row.first_answer = Some(after(first_event(row), value));
     }
-    /// From the last token event, or from the sending where there was none, to the end.
+    /// From the last token event, or from sending if there was none, to the end.
     Int rest_ns => since(row.done, last_event(row)), { row.done = after(last_event(row), value); }
-    /// Bytes of text or audio that each event brought; empty where events do not append to the text.
+    /// Bytes of text or audio in each event; empty if events do not append to the text.
     SmallInts event_bytes => append_steps(row.text_ends.iter().copied(), out), {
         row.text_ends = sums(value).collect();
     }
-    /// Events whose count of tokens is known: places in token_gaps_ns, each as the step from the one before.
+    /// Events with a known token count: delta-encoded indices into token_gaps_ns.
     SmallInts mark_events => append_steps(row.token_counts.iter().map(|mark| mark.0), out), {
         row.token_counts = sums(value).map(|event| (event, 0)).collect();
     }
-    /// Tokens known at each of those events, each as the step from the one before.
+    /// Token count at each of those events, delta-encoded.
     SmallInts mark_tokens => append_steps(row.token_counts.iter().map(|mark| mark.1), out), {
         if value.len() != row.token_counts.len() {
             return Err("mark_events and mark_tokens are not equally long".into());
         }
         row.token_counts.iter_mut().zip(sums(value)).for_each(|(mark, tokens)| mark.1 = tokens);
     }
-    /// Who counted them: usage or logprobs.
+    /// Source of these counts: usage or logprobs.
     Text mark_source => row.token_count_source.map(|source| source.name().into()), {
         let source = TokenCountSource::from_name(value).ok_or_else(|| format!("mark_source {value:?} is not known"))?;
         row.token_count_source = Some(source);
     }
-    /// Tokens of reasoning among those generated, where the server says.
+    /// Reasoning tokens among the generated ones, if the server reports them.
     MaybeInt reasoning_tokens => row.reasoning_tokens.map(|tokens| tokens as i64), {
         row.reasoning_tokens = Some(value as u64);
     }
-    /// How often it was sent again after a failure.
+    /// Number of retries after a failure.
     Int retries => row.retries.into(), { row.retries = value as u32; }
-    /// Token events whose bytes came in the same read as a later one's.
+    /// Token events that arrived in one read with a later one.
     Int coalesced => row.coalesced.into(), { row.coalesced = value as u32; }
-    /// The kind of failure; absent where the answer came whole.
+    /// The kind of failure; absent if the response is complete.
     Text failure => row.outcome.failure().map(|failure| failure.kind.name().into()), {
         let kind = FailureKind::from_name(value, 0).ok_or_else(|| format!("failure {value:?} is not known"))?;
         row.outcome = Outcome::failed(kind, "");
     }
-    /// The status, of an http_error.
+    /// HTTP status of an http_error.
     MaybeInt http_status => row.outcome.failure().and_then(|failure| status(failure.kind)), {
         if let Outcome::Failed(Failure { kind: FailureKind::Http(status), .. }) = &mut row.outcome {
             *status = value as u16;
         }
     }
-    /// The failure in words; may hold text that the server sent.
+    /// The error message; may contain text of the server.
     Text error => row.outcome.failure().map(|failure| failure.message.as_str().into()), {
         if let Outcome::Failed(failure) = &mut row.outcome {
             failure.message = value.to_owned();
         }
     }
-    /// The generated text, where it is kept.
+    /// The generated text, if texts are kept.
     Text text => (!row.text.is_empty()).then(|| String::from_utf8_lossy(&row.text)), {
         row.text = value.as_bytes().to_vec();
     }
-    /// The same as bytes, where it holds lone surrogates and text cannot be exact.
+    /// The text as bytes, if it contains lone surrogates, which UTF-8 cannot represent.
     Bytes text_wtf8 => std::str::from_utf8(&row.text).is_err().then_some(&row.text[..]), { row.text = value.to_vec(); }
-    /// Tokens of the prompt as the server reports them.
+    /// Prompt tokens reported by the server.
     MaybeInt prompt_tokens => row.usage.prompt_tokens.map(|tokens| tokens as i64), {
         row.usage.prompt_tokens = Some(value as u64);
     }
-    /// Generated tokens as the server reports them.
+    /// Generated tokens reported by the server.
     MaybeInt completion_tokens => row.usage.completion_tokens.map(|tokens| tokens as i64), {
         row.usage.completion_tokens = Some(value as u64);
     }
-    /// Tokens of the prompt that the server had cached, as it reports them.
+    /// Cached prompt tokens reported by the server.
     MaybeInt cached_tokens => row.usage.cached_tokens.map(|tokens| tokens as i64), {
         row.usage.cached_tokens = Some(value as u64);
     }
-    /// Verification steps of speculative decoding, where the server reports them per request.
+    /// Verification steps of speculative decoding, if the server reports them per request.
     MaybeInt draft_steps => row.usage.drafts.and_then(|drafts| drafts.steps).map(i64::from), {
         row.usage.drafts.get_or_insert_default().steps = Some(value as u32);
     }
@@ -213,23 +213,23 @@ columns! {
     MaybeInt accepted_tokens => row.usage.drafts.map(|drafts| drafts.accepted.into()), {
         row.usage.drafts.get_or_insert_default().accepted = value as u32;
     }
-    /// 1 where the server gave a token count that cannot be one.
+    /// 1 if the server reported an impossible token count.
     MaybeInt impossible_usage => row.usage.impossible.then_some(1), { row.usage.impossible = true; }
-    /// Tokens of the prompt by the client's tokenizer.
+    /// Prompt tokens counted by the client's tokenizer.
     Int prompt_len => request.prompt_len as i64, { request.prompt_len = value as u64; }
-    /// Tokens that were asked for.
+    /// Requested output tokens.
     Int output_len => request.output_len, { request.output_len = value; }
-    /// Texts in the request.
+    /// Number of texts in the request.
     Int input_sequences => request.input_sequences as i64, { request.input_sequences = value as u64; }
     /// Seconds of audio in the request.
     Float audio_seconds => request.audio_seconds, { request.audio_seconds = value; }
-    /// The adapter that was asked for.
+    /// Requested LoRA adapter.
     Text lora => request.lora.as_deref().map(Into::into), { request.lora = Some(value.to_owned()); }
-    /// Frames per second of the generated audio; 0 where its format is not known.
+    /// Frames per second of the generated audio; 0 if its format is unknown.
     MaybeInt audio_rate => audio(row).map(|(rate, _)| rate.into()), {
         row.media = u32::try_from(value).ok().map(|rate| Media::Audio { rate, frame_bytes: 0 });
     }
-    /// Bytes of a frame of the generated audio.
+    /// Bytes per frame of the generated audio.
     MaybeInt audio_frame_bytes => audio(row).and_then(|(_, bytes)| bytes).map(i64::from), {
         if let Some(Media::Audio { frame_bytes, .. }) = &mut row.media {
             *frame_bytes = u16::try_from(value).unwrap_or(0);
@@ -239,17 +239,17 @@ columns! {
     MaybeInt images => if let Some(Media::Images(count)) = row.media { Some(count.into()) } else { None }, {
         row.media = u32::try_from(value).ok().map(Media::Images);
     }
-    /// The groups it is counted in (class, stage, replica), as a JSON object.
+    /// The groups of the request (class, stage, replica), as a JSON object.
     Text labels => labels(request, row).map(Into::into), {
         // Rows are also read alone, where the request is known: from ranks, and from disk.
         request.labels = Labels::from_json(value).ok_or("labels are not a JSON object")?;
         row.labels = request.labels.clone();
     }
-    /// The request's ID, sent as x-request-id unless that is turned off; absent where it is the batch's request_id_prefix and the index.
+    /// The request's ID, sent as x-request-id unless that is turned off; absent if it is the request_id_prefix of the batch and the index.
     Text request_id => request.request_id.as_deref().filter(|id| !cx.implies(id, row.index)).map(Into::into), {
         request.request_id = Some(value.to_owned());
     }
-    /// In the first row of a batch: the prefix of the ids that are not stored.
+    /// In the first row of a batch: the prefix of the IDs that are not stored.
     Text request_id_prefix => cx.prefix.filter(|_| cx.at == 0).map(Into::into), { let _ = value; }
 }
 
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_column_is_documented() {
-        let guide = include_str!("../../../docs/guides/data.md");
+        let guide = include_str!("../../../docs/reference/request-log.md");
         for column in COLUMNS {
             assert!(guide.contains(&format!("| `{}` |", column.name)), "{}", column.name);
             assert!(guide.contains(column.about), "{}", column.about);

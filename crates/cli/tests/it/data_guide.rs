@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::tacho::{Place, stderr, stdout};
 
-const GUIDE: &str = include_str!("../../../../docs/guides/data.md");
+const GUIDE: &str = include_str!("../../../../docs/howto/raw-data.md");
 
 /// The guide's programs in a language.
 fn programs(language: &str) -> Vec<&'static str> {

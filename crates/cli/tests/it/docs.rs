@@ -19,6 +19,13 @@ const MODEL: &str = "Qwen/Qwen3-8B";
 /// Ports that documents name.
 const PORTS: [u16; 4] = [8000, 8100, 8200, 9000];
 
+/// Files that documents download, and the small files of the same format that stand in for them.
+const DOWNLOADS: [(&str, &str); 3] = [
+    ("ShareGPT_V3_unfiltered_cleaned_split.json", "sharegpt.json"),
+    ("BurstGPT_without_fails_2.csv", "burstgpt.csv"),
+    ("conversation_trace.jsonl", "mooncake.jsonl"),
+];
+
 /// Fence marker before the reason why a block is not run.
 const NOT_RUN: &str = "sh not-run: ";
 
@@ -162,6 +169,9 @@ fn typed(text: String) -> Output {
     fs::create_dir(place.file("bin")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho")).unwrap();
     std::os::unix::fs::symlink(root().join("examples"), place.file("examples")).unwrap();
+    for (name, file) in DOWNLOADS {
+        std::os::unix::fs::symlink(root().join("examples/datasets").join(file), place.file(name)).unwrap();
+    }
     let (text, servers) = prepared(&place, text);
     let text: String = text.lines().map(with_any_verdict).collect();
     place.write("commands.sh", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"));
@@ -271,7 +281,6 @@ fn the_book_has_every_page_once_and_nothing_that_mdbook_cannot_read() {
     }
 }
 
-/// A row whose number of cells differs from the heading is truncated or shown with a gap.
 /// The verdicts on the client have one list, and every page that names some names all.
 #[test]
 fn the_words_of_the_client_verdict_are_those_of_the_code() {
@@ -291,6 +300,7 @@ fn the_words_of_the_client_verdict_are_those_of_the_code() {
     }
 }
 
+/// A row whose number of cells differs from the heading is truncated or shown with a gap.
 #[test]
 fn tables_are_whole() {
     for document in documents() {
@@ -335,6 +345,7 @@ fn the_reference_is_that_of_the_tables() {
         let differs = made.lines().zip(kept.lines()).find(|(made, kept)| made != kept);
         assert!(made == kept, "{} is out of date: {ACCEPT}\n{differs:?}", path.display());
     }
+    crate::vllm_flags::check_page();
 }
 
 /// The command that regenerates the pages.

@@ -49,3 +49,4 @@ mod tacho;
 mod talk_tables;
 mod talks;
 mod tokenizers;
+mod vllm_flags;

@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn every_column_is_documented() {
-        let guide = include_str!("../../../../docs/guides/data.md");
+        let guide = include_str!("../../../../docs/howto/raw-data.md");
         for column in COLUMNS {
             assert!(guide.contains(&format!("| `{}` |", column.name)), "{}", column.name);
             assert!(guide.contains(column.about), "{}", column.about);

@@ -35,7 +35,7 @@ flags! {
             python: Option<String> = own(&["--python"], Str, "FILE", Unset, &OWN,
                 "Python interpreter that has the engine (default: $VIRTUAL_ENV, then python3).");
             worker_script: Option<String> = own(&["--worker-script"], Str, "FILE", Unset, &OWN,
-                "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md.");
+                "Worker to run instead of the built-in one. It speaks the protocol of docs/reference/worker-protocol.md.");
             worker_timeout: Option<Duration> = own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
                 "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
             engine_log: Option<String> = own(&["--engine-log"], Str, "FILE", Unset, &OWN,
