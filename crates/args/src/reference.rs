@@ -37,7 +37,7 @@ pub fn page<P>(command: &Command<P>, main: &'static Table, scripts: impl Iterato
         out += &format!("\nAlso {}.\n", others.join(", "));
     }
     if !table.examples.is_empty() {
-        out += "\n```sh not-run: examples of the help\n";
+        out += "\n```sh parsed: examples of the help\n";
         out.extend(table.examples.iter().map(|(line, what)| format!("{line}   # {what}\n")));
         out += "```\n";
     }

@@ -42,6 +42,42 @@ const BANNED: &[(&str, &str)] = &[
     ("beside", "next to, in addition to"),
 ];
 
+/// Phrases that are replaced in documents: literal translations, and British spellings.
+const BANNED_IN_DOCUMENTS: &[(&str, &str)] = &[
+    ("in silence", "silently"),
+    ("a line more", "one more line"),
+    ("its kin", "name them"),
+    ("moment", "timestamp, instant, or window"),
+    ("made up", "synthetic, generated"),
+    ("torn end", "incomplete last batch"),
+    ("as at home", "as in the other tool"),
+    ("the way there", "proxy"),
+    ("a request a", "one request per"),
+    ("requests a second", "requests/s"),
+    ("a row a", "one row per"),
+    ("whole answer", "response without streaming"),
+    ("passes over them", "ignores them"),
+    ("hands over", "starts, passes"),
+    ("written down", "recorded"),
+    ("is away", "is unreachable"),
+    ("tell most", "are most informative"),
+    ("honour", "support; American spelling: honor"),
+    ("honoured", "used, supported"),
+    ("modelled", "modeled, simulated"),
+    ("recognised", "recognized, detected"),
+    ("behaviour", "behavior"),
+    ("colour", "color"),
+    ("neighbour", "neighbor"),
+    ("favour", "favor"),
+    ("favourable", "favorable"),
+    ("analyse", "analyze"),
+    ("summarise", "summarize"),
+    ("normalise", "normalize"),
+    ("optimise", "optimize"),
+    ("labelled", "labeled"),
+    ("whilst", "while"),
+];
+
 /// Phrases that are replaced in messages too; in documents they have uses that are plain English.
 const BANNED_IN_MESSAGES: &[(&str, &str)] =
     &[("is no", "is not a"), ("there is no", "no X, or X does not exist"), ("of its own", "its own, separate")];
@@ -69,10 +105,11 @@ fn below(directory: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// README, changelog and docs, without the generated reference, the style guide (which names the phrases) and code blocks.
+/// README, changelog, docs and the pages of the examples, without the style guide (which names the phrases) and code
+/// blocks.
 fn documents() -> Vec<(String, Vec<(usize, String)>)> {
     let named = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name));
-    let pages = named.into_iter().chain(below(&root().join("docs"), "md"));
+    let pages = named.into_iter().chain(below(&root().join("docs"), "md")).chain(below(&root().join("examples"), "md"));
     let kept = pages.filter(|page| !page.ends_with("docs/contributing/style.md"));
     kept.map(|page| {
         let mut inside = false;
@@ -102,7 +139,7 @@ fn documents_use_the_terms_of_the_field() {
     let mut wrong = Vec::new();
     for (page, lines) in documents() {
         for (at, line) in lines {
-            let found = BANNED.iter().filter(|(phrase, _)| has_word(&line, phrase));
+            let found = BANNED.iter().chain(BANNED_IN_DOCUMENTS).filter(|(phrase, _)| has_word(&line, phrase));
             wrong.extend(found.map(|(phrase, instead)| format!("{page}:{at}: \"{phrase}\": write {instead}")));
         }
     }

@@ -1,8 +1,8 @@
 //! Runs the commands of README and docs against the simulator, checks links, and compares the reference with the flag
 //! tables.
 //!
-//! Code blocks marked `sh` are run. A block that cannot run states the reason: `sh not-run: needs vLLM`. All blocks
-//! of a document run in order in one directory. Servers that a document only names (`localhost:8000`) are simulators.
+//! Code blocks marked `sh` are run. A block that cannot run states the reason: `sh not-run: needs vLLM`. Examples of the
+//! help (`sh parsed: …`) are only parsed, by a test of the command line. All blocks of a document run in order in one directory. Servers that a document only names (`localhost:8000`) are simulators.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,6 +19,8 @@ const MODEL: &str = "Qwen/Qwen3-8B";
 /// Ports that documents name.
 const PORTS: [u16; 4] = [8000, 8100, 8200, 9000];
 
+const LOCAL: &str = "127.0.0.1";
+
 /// Files that documents download, and the small files of the same format that stand in for them.
 const DOWNLOADS: [(&str, &str); 3] = [
     ("ShareGPT_V3_unfiltered_cleaned_split.json", "sharegpt.json"),
@@ -28,6 +30,12 @@ const DOWNLOADS: [(&str, &str); 3] = [
 
 /// Fence marker before the reason why a block is not run.
 const NOT_RUN: &str = "sh not-run: ";
+
+/// Fence of the examples of a command's help.
+const PARSED: &str = "sh parsed: examples of the help";
+
+/// Maximum number of blocks that are not run.
+const MAX_NOT_RUN: usize = 30;
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -75,21 +83,27 @@ fn blocks(document: &str) -> Vec<Block> {
 
 #[test]
 fn every_block_says_what_it_is() {
+    let mut skipped = 0;
     for document in documents() {
         for Block { line, info, text } in blocks(&document) {
             let place = format!("{document}:{line}");
             assert!(!info.is_empty(), "{place}: say what it is: sh, {NOT_RUN}..., text, json");
-            let is_shell = info == "sh" || info.strip_prefix(NOT_RUN).is_some_and(|reason| reason.len() > 4);
+            let not_run = info.strip_prefix(NOT_RUN).is_some_and(|reason| reason.len() > 4);
+            let is_shell = info == "sh" || info == PARSED || not_run;
+            skipped += usize::from(not_run);
             let commands = text.lines().any(is_command);
             assert!(is_shell || !(info.starts_with("sh") || commands), "{place}: {info:?} is no fence of commands");
         }
     }
+    assert!(skipped <= MAX_NOT_RUN, "{skipped} blocks are not run");
 }
 
 /// Whether a line runs tacho or vLLM, possibly after a prompt or variables.
 fn is_command(line: &str) -> bool {
-    let mut words = line.split_whitespace().skip_while(|word| *word == "$" || word.contains('='));
-    matches!(words.next(), Some("tacho" | "vllm"))
+    let is_before = |word: &&str| *word == "$" || word.contains('=') && !word.starts_with('=');
+    let mut words = line.split_whitespace().skip_while(is_before);
+    let is_program = matches!(words.next(), Some("tacho" | "vllm"));
+    is_program && !words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Indented code blocks are not run, so none may contain a tacho command.
@@ -132,19 +146,20 @@ fn prepared(place: &Place, mut text: String) -> (String, Servers) {
             let flags = ["--model", MODEL, "--tokenizer", "gpt2", "--scheduling-policy", "priority"];
             let mut command = place.command(&[&["sim", "--port", &free.to_string()], &flags[..]].concat());
             servers.0.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-            text = format!("{}{text}", waiting(free));
+            text = format!("{}{text}", waiting(LOCAL, &free.to_string()));
         }
     }
-    let lines = text.lines().map(|line| match line.strip_suffix('&').and_then(|line| line.split_once("--port ")) {
-        Some((_, rest)) => format!("{line}\n{}", waiting(rest.split(' ').next().unwrap().parse().unwrap())),
+    let value = |line: &str, flag: &str| Some(line.split_once(flag)?.1.split(' ').next()?.to_owned());
+    let lines = text.lines().map(|line| match line.strip_suffix('&').and_then(|line| value(line, "--port ")) {
+        Some(port) => format!("{line}\n{}", waiting(&value(line, "--host ").unwrap_or(LOCAL.to_owned()), &port)),
         None => format!("{line}\n"),
     });
     (lines.collect(), servers)
 }
 
 /// A shell line that waits until a server listens.
-fn waiting(port: u16) -> String {
-    format!("until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done\n")
+fn waiting(host: &str, port: &str) -> String {
+    format!("until (exec 3<>/dev/tcp/{host}/{port}) 2>/dev/null; do sleep 0.05; done\n")
 }
 
 fn run(document: &str) {
@@ -159,7 +174,9 @@ fn run(document: &str) {
 
 /// Accepts any verdict (exit code 3) of these commands: it depends on how busy this machine is.
 fn with_any_verdict(line: &str) -> String {
-    let judges = ["tacho gate", "tacho fit", "tacho capacity"].iter().any(|command| line.starts_with(command));
+    let judges = ["tacho gate", "tacho fit", "tacho capacity", "tacho sweep serve_sla"]
+        .iter()
+        .any(|command| line.starts_with(command));
     let is_whole = judges && !line.contains("||") && !line.ends_with('\\');
     if is_whole { format!("{line} || [ $? = 3 ]\n") } else { format!("{line}\n") }
 }

@@ -253,3 +253,31 @@ fn every_topic_that_examples_name_is_there() {
         assert!(text.contains(&format!("tacho help {} ", topic.name)), "{}", topic.name);
     }
 }
+
+/// The words of a command line: single quotes are the only quotes in examples.
+fn words_of(line: &str) -> Vec<String> {
+    let line = line.split([';', '|']).next().unwrap_or_default();
+    let mut words = vec![String::new()];
+    for (at, part) in line.split('\'').enumerate() {
+        let mut pieces = if at % 2 == 1 { vec![part] } else { part.split(' ').collect() }.into_iter();
+        *words.last_mut().expect("never empty") += pieces.next().unwrap_or_default();
+        words.extend(pieces.map(str::to_owned));
+    }
+    words.retain(|word| !word.is_empty());
+    words.into_iter().skip(1).take_while(|word| !word.starts_with('>')).collect()
+}
+
+/// Files that examples name do not exist here; everything else must be right.
+#[test]
+fn the_examples_of_the_help_are_valid() {
+    let tables = crate::commands::COMMANDS.iter().map(|command| command.table);
+    let mut count = 0;
+    for (line, _) in tables.flat_map(|table| table.examples) {
+        let words = words_of(line);
+        let result = parse_words(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let error = result.err().map(|error| format!("{error:?}")).filter(|error| !error.contains("No such file"));
+        assert_eq!(error, None, "{line}");
+        count += 1;
+    }
+    assert!(count > 50, "{count} examples");
+}
