@@ -112,8 +112,9 @@ fn report(
     let (stopped, why) = ended(args, end);
     let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
     let text = format!(
-        "{} pairs of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
+        "{} {} of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
         base.len(),
+        if base.len() == 1 { "pair" } else { "pairs" },
         short_tick(seconds.round())
     );
     let mut warnings = side_warnings(base, new);

@@ -418,6 +418,8 @@ fn no_other_command_repeats_a_secret() {
         "throughput --backend openai --base-url URL --model golden/tokenizers/gpt2 --num-prompts 8 --input-len 8 --output-len 2 --output-json o.json".to_owned(),
         "prefix-caching --backend openai --base-url URL --model golden/tokenizers/gpt2 --num-prompts 8 --input-length-range 16:32 --output-json pc.json".to_owned(),
         format!("serve --base-url URL --api-key {KEY} --num-prompts 1"),
+        format!("capacity --base-url URL {LOAD} --slo p99_ttft<=1s --budget 2 --result-dir capacity"),
+        format!("ab-test URL URL {LOAD} --max-regression mean_tpot_ms:3% --budget 2 --block 1 --save-result --result-filename ab.json --html ab.html"),
     ] {
         // Each command knows its own secrets only.
         let echo = Echo::start();
@@ -433,7 +435,85 @@ fn no_other_command_repeats_a_secret() {
     }
     std::fs::remove_file(place.file("api.yaml")).unwrap();
     all.files(place.path(), place.path());
-    all.assert_silent(&[KEY, HEADER, CLASS], &["backend check", "multi-turn", "structured-output", "throughput"]);
+    all.assert_silent(
+        &[KEY, HEADER, CLASS],
+        &["backend check", "multi-turn", "structured-output", "throughput", "capacity/", "ab.json", "ab.html"],
+    );
+}
+
+#[test]
+fn no_directory_of_a_sweep_repeats_a_secret() {
+    let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
+    place.write("loads.json", r#"[{"max_concurrency": 1}, {"max_concurrency": 4}]"#);
+    place.write("slo.json", r#"[{"p99_ttft_ms": "<=1000"}]"#);
+    let secrets = secret_words(&echo.server.url()).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let bench = format!("tacho serve {LOAD} {secrets}");
+    for (name, flags) in [
+        ("serve", "--bench-params loads.json --num-runs 1"),
+        ("serve_workload", "--workload-iters 2 --num-runs 1"),
+        ("serve_sla", "--sla-params slo.json --sla-budget 3"),
+    ] {
+        let bench = ["--bench-cmd".to_owned(), bench.clone()];
+        let line = format!("sweep {name} {flags} -e {name}");
+        all.streams(name, &run(&place, &words(&line, &bench)));
+    }
+    echo.assert_told(&SECRET_FLAGS);
+    all.files(place.path(), place.path());
+    all.assert_silent(&SECRET_FLAGS, &["results/serve/", "results/serve_workload/", "results/serve_sla/"]);
+}
+
+/// A word of a command line for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Passes one connection on to `port`, and keeps what the first side sends.
+fn listen_in(port: u16) -> (u16, Arc<Mutex<Vec<u8>>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (entry, heard) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<u8>>>::default());
+    let kept = heard.clone();
+    std::thread::spawn(move || {
+        for sender in listener.incoming().map_while(Result::ok) {
+            let Ok(receiver) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+            let (mut back, mut forth) = (receiver.try_clone().unwrap(), sender.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back, &mut forth));
+            let (mut from, mut to, kept) = (sender, receiver, kept.clone());
+            std::thread::spawn(move || {
+                let mut part = [0; 4096];
+                while let Ok(count @ 1..) = from.read(&mut part) {
+                    kept.lock().unwrap().extend(&part[..count]);
+                    if to.write_all(&part[..count]).is_err() {
+                        return;
+                    }
+                }
+                let _ = to.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    (entry, heard)
+}
+
+#[test]
+fn no_message_of_a_rank_repeats_a_secret() {
+    let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
+    let secrets = secret_words(&echo.server.url());
+    let (entry, heard) = listen_in(place.port);
+    let start = |rank: usize, port: u16| {
+        let line = format!(
+            "serve {LOAD} --rank {rank} --ranks 2 --rendezvous 127.0.0.1:{port} --save-result --save-detailed --log kept --result-filename r.json"
+        );
+        let mut command = place.command(&words(&line, &secrets));
+        command.env("RUST_LOG", "debug").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ranks = [start(0, place.port), start(1, entry)];
+    for (rank, child) in ranks.into_iter().enumerate() {
+        all.streams(&format!("rank {rank}"), &child.wait_with_output().unwrap());
+    }
+    echo.assert_told(&SECRET_FLAGS);
+    all.files(place.path(), place.path());
+    let heard = heard.lock().unwrap();
+    all.0.push(("messages of rank 1".into(), String::from_utf8_lossy(&heard).into_owned()));
+    all.assert_silent(&SECRET_FLAGS, &["rank 0: stdout", "rank 1: stderr", "r.json", "messages of rank 1"]);
 }
 
 #[test]

@@ -29,6 +29,18 @@ impl Drop for Simulator {
     }
 }
 
+/// Requests per second that the server completes one after the other, now.
+fn served(place: &Place) -> f64 {
+    let port = place.port.to_string();
+    let load = ["serve", "--port", &port, "--num-prompts", "30", "--max-concurrency", "1"];
+    let lengths = ["--random-input-len", "512", "--random-output-len", "8"];
+    let file = ["--save-result", "--result-filename", "served.json"];
+    let output = place.run(&[&load[..], &lengths, &file].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_str(&fs::read_to_string(place.path("served.json")).unwrap()).unwrap();
+    result["request_throughput"].as_f64().unwrap()
+}
+
 /// The answer of the only search in a directory.
 fn answer(place: &Place, directory: &str) -> Value {
     let searches: Vec<_> = fs::read_dir(place.path(directory)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -47,24 +59,25 @@ fn the_capacity_of_a_running_server_is_measured() {
         ["--slo", "p99_ttft<=1s", "p95_tpot<=1s", "--budget", "25", "--precision", "20", "--result-dir", "found"];
     let own = ["--load", "5", "--target", "100", "--gpu-hour-price", "3"];
     let output = place.run(&[&["capacity", "--port", &port][..], &flags, &own, &lengths].concat());
-    let (told, said) = (stdout(&output), stderr(&output));
+    let (printed, messages) = (stdout(&output), stderr(&output));
     let found = answer(&place, "found");
     let number = |key: &str| found[key].as_f64();
-    // It serves 14.9 requests per second; a queue of one second has about 12.7.
+    // On a quiet machine it serves 14.9 requests per second; a queue of one second has about 12.7, 85% of it.
+    let served = served(&place);
     let (low, high) = (number("ci_low").unwrap(), number("ci_high").unwrap_or(f64::INFINITY));
-    assert!(low < 14.9 && high > 11.5, "{found}\n{told}\n{said}");
-    let most = number("max_measured").unwrap_or_else(|| panic!("{found}\n{told}\n{said}"));
+    assert!(low < 14.9 && high > 0.77 * served, "{found}\n{printed}\n{messages}");
+    let most = number("max_measured").unwrap_or_else(|| panic!("{found}\n{printed}\n{messages}"));
     assert!(most < 15.5 && found["achieved"]["p99_ttft_ms"].as_f64().unwrap() <= 1000.0, "{found}");
     assert!(found["limited_by"] == "p99_ttft_ms" || found["limited_by"] == "sustained", "{found}");
     assert_eq!(found["replicas"].as_f64(), Some((100.0 / most).ceil()));
     assert!((number("headroom").unwrap() - (most / 5.0 - 1.0)).abs() < 1e-9);
     assert!(
-        told.contains("measured and met") && told.contains("  headroom   ") && told.contains("  replicas   "),
-        "{told}"
+        printed.contains("measured and met") && printed.contains("  headroom   ") && printed.contains("  replicas   "),
+        "{printed}"
     );
-    assert!(told.contains("  cost       "), "{told}");
+    assert!(printed.contains("  cost       "), "{printed}");
     let code = i32::from(found["verdict"] == "inconclusive") * 3;
-    assert_eq!(output.status.code(), Some(code), "{told}\n{said}");
+    assert_eq!(output.status.code(), Some(code), "{printed}\n{messages}");
 }
 
 #[test]
@@ -72,10 +85,10 @@ fn a_search_by_concurrency_needs_no_server() {
     let place = Place::new();
     let args = ["capacity", "--sim", "--by", "concurrency", "--slo", "p99_ttft<=0.1ms", "--budget", "15"];
     let output = place.run(&[&args[..], &["--random-input-len", "16", "--random-output-len", "2"]].concat());
-    let told = stdout(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}\n{}", stderr(&output));
-    assert!(told.contains("capacity of the simulator in concurrent requests for p99 TTFT ≤ 0.1 ms"), "{told}");
-    assert!(told.contains("No load meets p99 TTFT ≤ 0.1 ms"), "{told}");
+    let printed = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}\n{}", stderr(&output));
+    assert!(printed.contains("capacity of the simulator in concurrent requests for p99 TTFT ≤ 0.1 ms"), "{printed}");
+    assert!(printed.contains("No load meets p99 TTFT ≤ 0.1 ms"), "{printed}");
     assert_eq!(answer(&place, "results")["verdict"], "infeasible");
 }
 
@@ -92,12 +105,12 @@ fn a_server_that_is_not_there_is_an_error_in_one_line() {
         (vec!["sweep", "serve", "--bench-cmd", &bench], "--server-ready-timeout"),
     ] {
         let output = place.run(&args);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains(&format!("error: no server answers at http://127.0.0.1:{port}: ")), "{told}");
-        assert!(told.contains(flag) && !place.path("results").exists(), "{told}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(&format!("error: no server answers at http://127.0.0.1:{port}: ")), "{message}");
+        assert!(message.contains(flag) && !place.path("results").exists(), "{message}");
         let waited = format!("waiting for http://127.0.0.1:{port}, at most 1 s (--ready-check-timeout-sec)");
-        assert_eq!(told.contains(&waited), args.len() > 6, "{told}");
+        assert_eq!(message.contains(&waited), args.len() > 6, "{message}");
     }
 }
 

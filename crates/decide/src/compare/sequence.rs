@@ -23,8 +23,8 @@ impl Sequence {
         Sequence { ratios }
     }
 
-    /// The intersection of the intervals after each pair; with `data` above 1 also that of so many times the pairs, if
-    /// mean and variance stay the same. `None` with too few pairs, and if the intervals contradict each other: the
+    /// The intersection of the intervals after each pair; with `data` above 1 also that after `data` times as many pairs,
+    /// if mean and variance stay the same. `None` with too few pairs, and if the intervals contradict each other: the
     /// change was not constant.
     pub(super) fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
@@ -49,8 +49,8 @@ impl Sequence {
     }
 }
 
-/// Half-width of the interval after so many pairs with this sample variance: where the Bayes factor is 1/α. With c =
-/// 1 + PRIOR · n it is (1 + x)^(n/2) (1 + x/c)^(-n/2) / √c, and x = t² / (n - 1).
+/// Half-width of the interval after `pairs` pairs with this sample variance: where the Bayes factor is 1/α. With c = 1 +
+/// PRIOR · n it is (1 + x)^(n/2) (1 + x/c)^(-n/2) / √c, and x = t² / (n - 1).
 fn half_width(pairs: f64, variance: f64, confidence: Confidence) -> f64 {
     let grown = 1.0 + PRIOR * pairs;
     let root = (grown.sqrt() / (1.0 - confidence.share())).powf(2.0 / pairs);

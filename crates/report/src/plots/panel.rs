@@ -374,13 +374,13 @@ fn note_places((x, y): (f64, f64), (width, height): (f64, f64)) -> impl Iterator
     // Right before left, and horizontal before diagonal.
     let corners =
         [(1.0, -0.4), (1.0, 0.4), (-1.0, -0.4), (-1.0, 0.4), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)];
-    let beside = move |away: f64, (right, down): (f64, f64)| Rect {
+    let candidate = move |away: f64, (right, down): (f64, f64)| Rect {
         x: if right > 0.0 { x + away } else { x - away - width },
         y: if down > 0.0 { y + away * down } else { y + away * down - height },
         width,
         height,
     };
-    [6.0, 16.0, 30.0, 48.0, 70.0, 100.0].into_iter().flat_map(move |away| corners.map(|corner| beside(away, corner)))
+    [6.0, 16.0, 30.0, 48.0, 70.0, 100.0].into_iter().flat_map(move |away| corners.map(|corner| candidate(away, corner)))
 }
 
 fn overlap(a: &Rect, b: &Rect) -> bool {

@@ -358,12 +358,15 @@ const USERS: [(Server, f64, f64); 7] = [
 fn searches_find_the_concurrency() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
-    println!("| server | p99 TTFT | truth | within 5% or one | off on average | range holds it | runs | seconds |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| server | p99 TTFT | truth | within 5% or one | off on average | range holds it | half the range | runs | seconds |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut bad = Vec::new();
     for (server, limit, longest) in USERS {
         let truth = true_users(server, limit);
         let (mut close, mut held, mut off, mut runs, mut seconds) = (0, 0, 0.0, 0.0, 0.0);
+        let mut widths = Vec::new();
         for seed in first..first + searches {
             let entry = search_by(LoadVariable::MaxConcurrency, server, &format!("<={limit}"), longest, seed);
             let number = |key: &str| entry.get(key).and_then(Value::as_f64);
@@ -373,12 +376,15 @@ fn searches_find_the_concurrency() {
             off += value / truth - 1.0;
             // The target is missed between the true value and one more user.
             let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
+            widths.extend(high.map(|high| (high - low) / 2.0 / value));
             held += u64::from(low < truth + 1.0 && high.is_none_or(|high| high >= truth));
         }
+        widths.sort_unstable_by(f64::total_cmp);
         let all = searches as f64;
         println!(
-            "| {server:?} | {limit} ms | {truth} | {close} | {:+.1}% | {held} | {:.0} | {:.0} |",
+            "| {server:?} | {limit} ms | {truth} | {close} | {:+.1}% | {held} | {:.1}% | {:.0} | {:.0} |",
             off / all * 100.0,
+            percentile(&widths, 50.0) * 100.0,
             runs / all,
             seconds / all
         );

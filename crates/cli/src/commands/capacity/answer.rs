@@ -85,7 +85,7 @@ impl Answer<'_> {
                 match headroom >= 0.0 {
                     true => format!("{:.0}% above today's {load} {unit} (--load)", 100.0 * headroom),
                     false => format!(
-                        "none: today's {load} {unit} (--load) is {:.0}% less than measured",
+                        "none: today's {load} {unit} (--load) is {:.0}% more than the load measured and met",
                         100.0 * (1.0 / (1.0 + headroom) - 1.0)
                     ),
                 },

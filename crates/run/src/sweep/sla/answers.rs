@@ -79,6 +79,12 @@ impl Found {
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
 
+    /// Seconds of load for the requested precision, as the range narrows with the square root of the time.
+    fn needed_budget(&self, plan: &SlaPlan) -> Option<f64> {
+        let wider = self.estimate?.reach()? / (PRECISE * plan.tolerance);
+        (wider > 1.0).then(|| (plan.budget * wider * wider / 10.0).ceil() * 10.0)
+    }
+
     /// Why the search ended: the requested and the reached precision.
     pub(super) fn stop_text(&self, plan: &SlaPlan) -> String {
         let reached = match self.estimate.map(|found| found.reach()) {
@@ -92,7 +98,11 @@ impl Found {
                 format!("the next larger load, {}, fails", level_text(self.bracket().1))
             }
             StopReason::Precise => precision,
-            StopReason::Budget => format!("budget {} s reached ({}); {precision}", plan.budget, plan.flags.budget),
+            StopReason::Budget => {
+                let needed =
+                    self.needed_budget(plan).map_or_else(String::new, |time| format!("; about {time} s for that"));
+                format!("budget {} s reached ({}); {precision}{needed}", plan.budget, plan.flags.budget)
+            }
             StopReason::Runs => {
                 let runs = self.loads.iter().map(|load| load.runs).sum::<usize>();
                 format!("{runs} runs made; {precision}")

@@ -104,9 +104,10 @@ impl Pair<'_> {
                     None => (Model::Monotone, Levels::whole_rates(first, most)),
                 }
             }
-            (LoadVariable::MaxConcurrency, Some(limit)) => {
-                // Little's law: the users that wait for the latency limit at that rate.
-                let users = self.completed_rate(top).unwrap_or(1.0) * limit;
+            (LoadVariable::MaxConcurrency, Some(_)) => {
+                // Little's law: the users whose requests take as long as a limit allows, at that rate.
+                let times = target.iter().filter_map(|one| one.limit_seconds().map(|limit| limit * steps(one, top)));
+                let users = self.completed_rate(top).unwrap_or(1.0) * times.fold(0.0, f64::max);
                 let levels = Levels::users(users.ceil().clamp(1.0, most), most);
                 (Model::ClosedLoop, Levels { growth: SAMPLED_GROWTH, ..levels })
             }
@@ -211,6 +212,14 @@ impl Pair<'_> {
             client_unreliable: client_doubt(level, target).is_some(),
         })
     }
+}
+
+/// How often the limit of a criterion applies to a request: once, or per output token.
+fn steps(criterion: &Criterion, top: &Level) -> f64 {
+    let tokens = |run: ResultFields<'_>| Some(run.number("total_output_tokens")? / run.number("completed")?);
+    let per_token = criterion.metric.contains("tpot") || criterion.metric.contains("itl");
+    let tokens = top.runs().next().filter(|_| per_token).and_then(tokens);
+    tokens.filter(|tokens| tokens.is_finite()).unwrap_or(1.0).max(1.0)
 }
 
 /// The shortest mean latency in seconds; 0 if unknown.
