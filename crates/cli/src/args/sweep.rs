@@ -109,7 +109,8 @@ impl SweepArgs {
 /// Whether a client's command says where its server is.
 fn names_server(command: &str) -> bool {
     let names = ["--base-url", "--host", "--port"];
-    command.split_whitespace().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+    let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    words.any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
 }
 
 impl StartupSweepArgs {

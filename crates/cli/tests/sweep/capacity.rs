@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::process::Child;
+use std::process::{Child, Output};
 
 use serde_json::Value;
 use tacho_testkit::place::{stderr, stdout};
@@ -57,10 +57,20 @@ fn the_capacity_of_a_running_server_is_measured() {
     let lengths = ["--random-input-len", "512", "--random-output-len", "8"];
     let flags =
         ["--slo", "p99_ttft<=1s", "p95_tpot<=1s", "--budget", "25", "--precision", "20", "--result-dir", "found"];
-    let own = ["--load", "5", "--target", "100", "--gpu-hour-price", "3"];
-    let output = place.run(&[&["capacity", "--port", &port][..], &flags, &own, &lengths].concat());
+    let questions = ["--load", "5", "--target", "100", "--gpu-hour-price", "3"];
+    let search = || {
+        let _ = fs::remove_dir_all(place.path("found"));
+        let output = place.run(&[&["capacity", "--port", &port][..], &flags, &questions, &lengths].concat());
+        (answer(&place, "found"), output)
+    };
+    // On a busy machine a short search may meet no load; it says so, and is repeated.
+    let met = |(found, output): &(Value, Output)| {
+        let open = found["max_measured"].is_null() && found["verdict"] == "inconclusive";
+        assert_eq!(open, stdout(output).contains("Inconclusive: no load met"), "{found}");
+        !open
+    };
+    let (found, output) = std::iter::repeat_with(search).take(3).find(met).expect("no load was met in three searches");
     let (printed, messages) = (stdout(&output), stderr(&output));
-    let found = answer(&place, "found");
     let number = |key: &str| found[key].as_f64();
     // On a quiet machine it serves 14.9 requests per second; a queue of one second has about 12.7, 85% of it.
     let served = served(&place);
