@@ -131,8 +131,8 @@ pub struct LiveMetrics {
 impl LiveMetrics {
     /// The title, with the stage of the load `elapsed` seconds after the start.
     pub fn title_at(&self, elapsed: f64) -> Arc<LoadTitle> {
-        let Some((place, stage)) = StageSpan::at(&self.stages, elapsed) else { return self.title.clone() };
-        let load = format!("stage {} ({} of {}): {}", stage.name, place + 1, self.stages.len(), stage.load);
+        let Some((index, stage)) = StageSpan::at(&self.stages, elapsed) else { return self.title.clone() };
+        let load = format!("stage {} ({} of {}): {}", stage.name, index + 1, self.stages.len(), stage.load);
         Arc::new(LoadTitle { load, ..LoadTitle::clone(&self.title) })
     }
 

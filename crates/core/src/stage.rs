@@ -27,8 +27,8 @@ crate::record! {
 impl StageSpan {
     /// The stage that `seconds` belongs to. The last one extends to the end of the run.
     pub fn at(stages: &[StageSpan], seconds: f64) -> Option<(usize, &StageSpan)> {
-        let place = stages.partition_point(|stage| stage.end <= seconds).min(stages.len().checked_sub(1)?);
-        Some((place, &stages[place]))
+        let index = stages.partition_point(|stage| stage.end <= seconds).min(stages.len().checked_sub(1)?);
+        Some((index, &stages[index]))
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
             ..StageSpan::default()
         };
         let stages = [stage("a", 0.0, 2.0, None), stage("b", 2.0, 5.0, Some(8))];
-        let at = |seconds| StageSpan::at(&stages, seconds).map(|(place, stage)| (place, stage.name.as_str()));
+        let at = |seconds| StageSpan::at(&stages, seconds).map(|(index, stage)| (index, stage.name.as_str()));
         assert_eq!(
             [at(0.0), at(1.9), at(2.0), at(9.0)],
             [Some((0, "a")), Some((0, "a")), Some((1, "b")), Some((1, "b"))]

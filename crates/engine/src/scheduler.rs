@@ -164,13 +164,13 @@ impl Engine {
             let fits = sequence.computed + tokens <= sequence.blocks.len() * self.spec.block_size;
             let room = if fits { Room::At(at) } else { self.make_room(at, tokens, budget, &mut preempted) };
             match room {
-                Room::At(place) => {
-                    self.schedule_tokens(place, tokens);
+                Room::At(index) => {
+                    self.schedule_tokens(index, tokens);
                     *budget -= tokens;
-                    at = place + 1;
+                    at = index + 1;
                 }
                 // The later ones have moved up.
-                Room::Preempted(place) => at = place,
+                Room::Preempted(index) => at = index,
             }
         }
         preempted

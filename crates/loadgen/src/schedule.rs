@@ -69,9 +69,9 @@ impl ScheduleSpec {
             }
             ScheduleSpec::Replay(times) => (times.clone(), Vec::new()),
             ScheduleSpec::Stages(stages) => {
-                let (times, places) = stages.plan(count, np)?;
+                let (times, indices) = stages.plan(count, np)?;
                 let timeline = Timeline::new(times, Vec::new(), self.arrivals())?;
-                return Ok(timeline.in_stages(stages.shared_spans(), places));
+                return Ok(timeline.in_stages(stages.shared_spans(), indices));
             }
             ScheduleSpec::Merged(merged) if merged.times.len() != count => {
                 return Err(Error::StageRequests { needed: merged.times.len(), found: count });

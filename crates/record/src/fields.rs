@@ -1,11 +1,28 @@
 //! Typed access to the fields of a result. A missing value is unknown, never a default.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Json, OrDefault, Value};
 use tacho_metrics::interval::Interval;
 use tacho_metrics::trust::bounds::is_large;
 use tacho_metrics::{Caveat, TrustVerdict};
 
 use crate::metric::Known;
+
+tacho_core::record! {
+    /// A warning of a result.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct StoredCaveat {
+        /// Code of the warning.
+        pub kind: String => OrDefault,
+        /// The warning as a sentence.
+        pub text: String => OrDefault,
+    }
+}
+
+impl From<&Caveat> for StoredCaveat {
+    fn from(caveat: &Caveat) -> Self {
+        StoredCaveat { kind: caveat.kind().to_owned(), text: caveat.text() }
+    }
+}
 
 /// The fields of a result.
 #[derive(Debug, Clone, Copy)]
@@ -54,24 +71,26 @@ impl<'r> ResultFields<'r> {
         Some((failed as u64, (completed + failed) as u64))
     }
 
+    /// The warnings of the run; `None` if the file does not say.
+    pub fn caveats(self) -> Option<Vec<StoredCaveat>> {
+        Vec::from_json(self.own("caveats")?).ok()
+    }
+
     /// Returns whether a rule ended the run because the server performed badly.
     pub fn ended_badly(self) -> bool {
-        let caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default();
-        let kinds = caveats.iter().filter_map(|caveat| caveat.get("kind")?.as_str());
-        kinds.into_iter().any(|kind| Caveat::BAD_ENDS.contains(&kind))
+        self.caveats().unwrap_or_default().iter().any(|caveat| Caveat::BAD_ENDS.contains(&caveat.kind.as_str()))
     }
 
     /// The verdict on the client, if it puts in doubt whether `metric` passes the test `is_met`: the number may be off
     /// by enough, it passes from the schedule only or from sending only, or the load was not the planned one.
-    pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<&'r str> {
+    pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<String> {
         let client = self.own("client")?;
         let (verdict, word) = (client.get("verdict"), client.get("word").and_then(Value::as_str));
-        let said =
-            |doubted: bool| doubted.then(|| verdict.and_then(Value::as_str).unwrap_or("the client was not reliable"));
-        let mut caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default().iter();
-        let away = caveats.find(|caveat| caveat.get("kind").and_then(Value::as_str) == Some("client_away"));
-        if let Some(text) = away.and_then(|caveat| caveat.get("text")?.as_str()) {
-            return Some(text);
+        let verdict = verdict.and_then(Value::as_str).unwrap_or("the client was not reliable");
+        let said = |doubted: bool| doubted.then(|| verdict.to_owned());
+        let mut caveats = self.caveats().unwrap_or_default().into_iter();
+        if let Some(away) = caveats.find(|caveat| caveat.kind == "client_away") {
+            return Some(away.text);
         }
         let ends = client.get("bounds").and_then(|bounds| bounds.get(metric)?.as_list());
         let (Some(word), Some([low, high])) = (word, ends) else {

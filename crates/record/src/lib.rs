@@ -18,7 +18,7 @@ pub mod restored;
 pub mod stored;
 
 pub use error::Error;
-pub use fields::ResultFields;
+pub use fields::{ResultFields, StoredCaveat};
 pub use groups::Group;
 pub use intervals::{Estimate, Intervals};
 pub use kind::ResultKind;

@@ -222,4 +222,13 @@ mod tests {
         assert_eq!(rate(vec![sample(100, Some(32)), sample(100, None)]), None);
         assert_eq!(rate(Vec::new()), None);
     }
+
+    #[test]
+    fn a_severe_caveat_comes_first() {
+        let mut record = RunRecord::compute(Setup { interrupted: true, ..Setup::example() }, Measured::default());
+        let before = record.caveats.clone();
+        record.add_caveat(Caveat::EndedByLostRank { cut_off: 1 });
+        assert_eq!(record.caveats[0], Caveat::EndedByLostRank { cut_off: 1 });
+        assert!(!before.is_empty() && record.caveats[1..] == before);
+    }
 }

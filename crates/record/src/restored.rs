@@ -11,7 +11,7 @@ use tacho_metrics::{
 
 use crate::metric::{Timed, Times};
 use crate::stored::Lists;
-use crate::{Error, Measured, Provenance, RunRecord};
+use crate::{Error, Measured, Provenance, ResultFields, RunRecord};
 
 /// A restored record, and the texts in its file.
 #[derive(Debug)]
@@ -41,13 +41,12 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.metrics.goodput) {
         generation.request_goodput = dict.get("request_goodput").and_then(Value::as_f64);
     }
-    let warnings = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
+    let warnings = ResultFields(dict).caveats();
     if warnings.is_some() {
         // The original run knew more than its file contains.
         record.caveats.clear();
     }
-    let text = |entry: &Value| entry.get("text")?.as_str().map(str::to_owned);
-    let warnings = warnings.unwrap_or_default().iter().filter_map(text).collect();
+    let warnings = warnings.into_iter().flatten().map(|caveat| caveat.text).collect();
     let client = own.and_then(|own| own.get("client")?.get("verdict")?.as_str().map(str::to_owned));
     Ok(Some(Restored { record, client, warnings }))
 }
@@ -217,5 +216,18 @@ mod tests {
         assert_eq!(text, "ttfts is not a list of numbers");
         let endless = of(&VLLM.replace("[0.5, 0.0]", "[1e300, 0.0]")).unwrap_err().to_string();
         assert!(endless.starts_with("a time of request 0 is "), "{endless}");
+    }
+
+    #[test]
+    fn settings_and_times_come_from_the_file() {
+        let own = r#""tacho": {"strict_parity": true, "interrupted": false, "outcome": ["complete", "http_error"]}}"#;
+        let text = VLLM.replacen("\"queue_times\": [0.5, 0.5], ", "", 1);
+        let record = of(&format!("{}, {own}", text.trim_end_matches('}'))).unwrap().unwrap().record;
+        assert!(record.setup.strict_parity && !record.setup.interrupted);
+        let samples: Vec<_> = record.measured.samples.iter().collect();
+        assert_eq!(samples[1].failure, Some(FailureKind::Http(0)));
+        // Without queue times, times count from the first start.
+        assert_eq!((samples[0].dispatched, samples[1].dispatched), (0.5, 0.0));
+        assert_eq!(failure("unheard of", ""), Some(FailureKind::Malformed));
     }
 }

@@ -439,4 +439,21 @@ mod tests {
             "ttfts has 2 entries where 1 requests are recorded"
         );
     }
+
+    #[test]
+    fn of_two_copies_the_more_detailed_one_is_kept() {
+        let brief = run(r#"{"duration": 2.0, "latencies": [0.5, 0.75]}"#).unwrap();
+        let timed = run(r#"{"duration": 2.0, "latencies": [0.5, 0.75], "start_times": [0.0, 1.0]}"#).unwrap();
+        let full = run(&DETAILED.replace(r#""request_rate": "inf", "#, "")).unwrap();
+        assert_eq!([&brief, &timed, &full].map(StoredRun::details), [3, 5, 7]);
+        assert_eq!(StoredRun::once(vec![brief.clone(), full.clone(), timed]), [full]);
+        let other = run(r#"{"duration": 3.0, "latencies": [0.5]}"#).unwrap();
+        assert_eq!(StoredRun::once(vec![brief, other]).len(), 2);
+    }
+
+    #[test]
+    fn a_request_with_an_error_or_without_a_latency_failed() {
+        let run = run(r#"{"latencies": [0.5, 0.25, 0.0], "errors": ["", "late", ""]}"#).unwrap();
+        assert_eq!(run.times_ms(MetricKind::E2el), [500.0]);
+    }
 }

@@ -6,7 +6,6 @@ mod draw;
 
 use std::path::Path;
 
-use tacho_core::json::Value;
 use tacho_metrics::{Interval, Setup, Task};
 use tacho_record::metric::Known;
 use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
@@ -275,12 +274,10 @@ fn stored_verdict(run: &StoredRun) -> (Tone, String) {
     if run.is_empty() {
         return (Tone::Bad, "no request succeeded".to_owned());
     }
-    let own = run.fields.get("tacho");
-    let caveats = own.and_then(|own| own.get("caveats")?.as_list());
-    let Some(caveats) = caveats else {
+    let Some(caveats) = run.view().caveats() else {
         return (Tone::Warning, "this result does not say whether it can be trusted".to_owned());
     };
-    let texts: Vec<&str> = caveats.iter().filter_map(|caveat| caveat.get("text").and_then(Value::as_str)).collect();
+    let texts: Vec<&str> = caveats.iter().map(|caveat| caveat.text.as_str()).collect();
     let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };
     summed(&texts).map_or_else(|| (Tone::Good, "no warnings".to_owned()), |text| (tone, text))
 }

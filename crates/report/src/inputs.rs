@@ -1,26 +1,19 @@
 //! Warnings of the runs behind a comparison, a gate, a sweep, a search or a plan: what the reader of a run was told, the
 //! reader of a conclusion from it is told too. Every such text and page gets them here.
 
-use tacho_core::json::{Dict, Value};
-use tacho_record::{RunRecord, restored};
+use tacho_core::json::Dict;
+use tacho_record::{ResultFields, RunRecord, StoredCaveat, restored};
 
 use crate::distinct::{by_key, distinct};
 use crate::style::harmless_line;
 use crate::verdict::{Severity, severity};
 
-/// Codes and texts of the warnings of one run.
-type Warnings<'a> = Vec<(&'a str, String)>;
-
 /// The severe warnings of results, one line per code, and in which server they differ. `side` names the runs if there
 /// are others.
 pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a Dict>) -> Vec<String> {
     let results: Vec<&Dict> = results.into_iter().collect();
-    let caveats = |result: &&'a Dict| {
-        let caveats = result.get("tacho").and_then(|own| own.get("caveats")?.as_list()).unwrap_or_default();
-        let entry = |caveat: &'a Value| Some((caveat.get("kind")?.as_str()?, caveat.get("text")?.as_str()?.to_owned()));
-        caveats.iter().filter_map(entry).collect()
-    };
-    let mut lines = lines(side, results.iter().map(caveats).collect());
+    let caveats = results.iter().map(|result| ResultFields(result).caveats().unwrap_or_default());
+    let mut lines = lines(side, &caveats.collect::<Vec<_>>());
     let servers = distinct(results.iter().filter_map(|result| restored::provenance(result).server.name()));
     if servers.len() > 1 {
         lines.push(line("inputs_differ", side, &format!("the runs are of different servers: {}", servers.join(", "))));
@@ -30,14 +23,15 @@ pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a 
 
 /// The severe warnings of runs, one line per code.
 pub fn of_records(records: &[RunRecord]) -> Vec<String> {
-    let caveats = |record: &RunRecord| record.caveats.iter().map(|one| (one.kind(), one.text())).collect();
-    lines(None, records.iter().map(caveats).collect())
+    let caveats = |record: &RunRecord| record.caveats.iter().map(StoredCaveat::from).collect();
+    lines(None, &records.iter().map(caveats).collect::<Vec<_>>())
 }
 
-fn lines(side: Option<&str>, runs: Vec<Warnings<'_>>) -> Vec<String> {
+fn lines(side: Option<&str>, runs: &[Vec<StoredCaveat>]) -> Vec<String> {
     let total = runs.len();
-    let severe = runs.iter().enumerate().flat_map(|(at, run)| run.iter().map(move |(code, text)| (*code, (at, text))));
-    let found = by_key(severe.filter(|(code, _)| severity(code) == Severity::Bad));
+    let all =
+        runs.iter().enumerate().flat_map(|(at, run)| run.iter().map(move |one| (one.kind.as_str(), (at, &one.text))));
+    let found = by_key(all.filter(|(code, _)| severity(code) == Severity::Bad));
     let one = |(code, warnings): &(&str, Vec<(usize, &String)>)| {
         let (text, with_it) = (warnings[0].1, distinct(warnings.iter().map(|(run, _)| run)).len());
         match total {

@@ -109,3 +109,14 @@ fn levels(lists: &[Vec<f64>]) -> (Vec<i16>, Vec<i16>) {
     };
     lists.iter().flat_map(entries).unzip()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_tell_lists_apart() {
+        assert_eq!(levels(&[vec![1.0, 2.0], vec![], vec![3.0]]), (vec![1, 1, 0, 1], vec![0, 1, 0, 0]));
+        assert_eq!(definition_levels(&[Some(1), None]), [1, 0]);
+    }
+}

@@ -81,20 +81,20 @@ impl Requests {
         &self.spill
     }
 
-    pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
-        match self.kept.get(place) {
+    pub fn get(&self, index: usize) -> Result<Option<Request>, Error> {
+        match self.kept.get(index) {
             Some(request) => Ok(Some(request.clone())),
-            None => Ok(self.spill.get(place - self.kept.len()).map_err(Error::reading_back)?),
+            None => Ok(self.spill.get(index - self.kept.len()).map_err(Error::reading_back)?),
         }
     }
 
     /// Passes each request to `take`, in order.
     pub fn each<E: From<Error>>(&self, mut take: impl FnMut(usize, &Request) -> Result<(), E>) -> Result<(), E> {
-        let mut place = 0;
+        let mut index = 0;
         let mut show = |requests: &[Request]| {
             requests.iter().try_for_each(|request| {
-                place += 1;
-                take(place - 1, request)
+                index += 1;
+                take(index - 1, request)
             })
         };
         show(&self.kept)?;
@@ -117,13 +117,13 @@ impl Requests {
     pub fn alter(&mut self, mut change: impl FnMut(usize, &mut Vec<Request>)) -> Result<(), Error> {
         let empty = Requests { beyond: self.beyond.clone(), ..Requests::default() };
         let Requests { mut kept, spill, .. } = std::mem::replace(self, empty);
-        let mut place = kept.len();
+        let mut index = kept.len();
         change(0, &mut kept);
         self.add(kept);
         for chunk in 0..spill.chunks() {
             let mut part = spill.read(chunk).map_err(Error::reading_back)?;
-            let start = place;
-            place += part.len();
+            let start = index;
+            index += part.len();
             change(start, &mut part);
             self.add(part);
         }
@@ -185,8 +185,8 @@ mod tests {
             let requests = stored(directory.path(), pieces);
             assert!(requests.kept().len() < 1_000 && requests.spill().chunks() > 3);
             assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
-            for place in [0, 999, 1_000, 4_999] {
-                assert_eq!(requests.get(place).unwrap().unwrap(), many(5_000)[place]);
+            for index in [0, 999, 1_000, 4_999] {
+                assert_eq!(requests.get(index).unwrap().unwrap(), many(5_000)[index]);
             }
             assert_eq!(requests.get(5_000).unwrap(), None);
         }
@@ -198,14 +198,14 @@ mod tests {
     fn changes_reach_all_and_some_may_go() {
         let directory = tempfile::tempdir().unwrap();
         let mut requests = stored(directory.path(), 2);
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         requests
             .alter(|start, part| {
-                places.extend(start..start + part.len());
+                indices.extend(start..start + part.len());
                 part.retain(|request| request.prompt_len % 2 == 0);
             })
             .unwrap();
-        assert_eq!(places, (0..5_000).collect::<Vec<_>>());
+        assert_eq!(indices, (0..5_000).collect::<Vec<_>>());
         let left: Vec<u64> = requests.all().unwrap().iter().map(|request| request.prompt_len).collect();
         assert_eq!(left, (0..5_000).step_by(2).collect::<Vec<_>>());
     }

@@ -53,6 +53,42 @@ pub(super) fn text_part(text: impl Into<Value>) -> Value {
     dict! { "type": "text", "text": text }.into()
 }
 
+/// A message of a chat.
+pub(super) struct Message<'m> {
+    pub(super) role: &'m str,
+    pub(super) content: &'m Value,
+    /// The call that it is the result of.
+    pub(super) call_id: &'m Value,
+    pub(super) calls: Vec<Call<'m>>,
+}
+
+/// A tool call; missing members are null.
+pub(super) struct Call<'m> {
+    pub(super) id: &'m Value,
+    pub(super) name: &'m Value,
+    pub(super) arguments: &'m Value,
+}
+
+impl<'m> Message<'m> {
+    pub(super) fn all(messages: &'m Value) -> Result<Vec<Self>, &'static str> {
+        messages.as_list().ok_or("its messages are no list")?.iter().map(Message::of).collect()
+    }
+
+    fn of(message: &'m Value) -> Result<Self, &'static str> {
+        let member = |of: &'m Value, name: &str| of.get(name).unwrap_or(&Value::Null);
+        let call = |call: &'m Value| {
+            let function = member(call, "function");
+            Call { id: member(call, "id"), name: member(function, "name"), arguments: member(function, "arguments") }
+        };
+        Ok(Message {
+            role: member(message, "role").as_str().ok_or("a message has no role")?,
+            content: member(message, "content"),
+            call_id: member(message, "tool_call_id"),
+            calls: member(message, "tool_calls").as_list().unwrap_or_default().iter().map(call).collect(),
+        })
+    }
+}
+
 fn is_list_of(value: &Value, test: fn(&Value) -> bool) -> bool {
     value.as_list().is_some_and(|items| !items.is_empty() && items.iter().all(test))
 }

@@ -7,7 +7,7 @@ use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::PayloadSpec;
-use super::chat;
+use super::chat::{self, Call, Message};
 use super::event::{TextField, read_text};
 use super::reply;
 use super::row::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
@@ -20,8 +20,8 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
         None => chat::messages(request.content.to_json(), request.media.as_ref(), chat::MediaPlace::AfterText)?,
     };
     let mut turns = Turns::default();
-    for message in messages.as_list().ok_or("its messages are no list")? {
-        turns.add(message)?;
+    for message in Message::all(&messages)? {
+        turns.add(&message)?;
     }
     Ok(dict! {
         "model": payload.model_for(request),
@@ -40,22 +40,17 @@ struct Turns {
 }
 
 impl Turns {
-    fn add(&mut self, message: &Value) -> Result<(), &'static str> {
-        let role = message.get("role").and_then(Value::as_str).ok_or("a message has no role")?;
-        let content = message.get("content").unwrap_or(&Value::Null);
-        match role {
-            "system" | "developer" => self.system.extend(parts(content)?),
+    fn add(&mut self, message: &Message<'_>) -> Result<(), &'static str> {
+        let mut blocks = parts(message.content)?;
+        match message.role {
+            "system" | "developer" => self.system.extend(blocks),
             "tool" => {
-                let result = dict! {
-                    "type": "tool_result",
-                    "tool_use_id": message.get("tool_call_id").cloned().unwrap_or(Value::Null),
-                    "content": parts(content)?,
-                };
+                let id = message.call_id.clone();
+                let result = dict! { "type": "tool_result", "tool_use_id": id, "content": blocks };
                 self.push("user", vec![result.into()]);
             }
-            _ => {
-                let mut blocks = parts(content)?;
-                for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
+            role => {
+                for call in &message.calls {
                     blocks.push(tool_use(call)?);
                 }
                 self.push(role, blocks);
@@ -100,16 +95,13 @@ fn source(url: &str) -> Dict {
     }
 }
 
-fn tool_use(call: &Value) -> Result<Value, &'static str> {
-    let function = call.get("function").ok_or("a tool call has no function")?;
-    let arguments = function.get("arguments").and_then(Value::as_str).unwrap_or("{}");
-    Ok(dict! {
-        "type": "tool_use",
-        "id": call.get("id").cloned().unwrap_or(Value::Null),
-        "name": function.get("name").cloned().unwrap_or(Value::Null),
-        "input": parse(arguments).map_err(|_| "the arguments of a tool call are not JSON")?,
+fn tool_use(call: &Call<'_>) -> Result<Value, &'static str> {
+    if (call.name, call.arguments) == (&Value::Null, &Value::Null) {
+        return Err("a tool call has no function");
     }
-    .into())
+    let input = parse(call.arguments.as_str().unwrap_or("{}"));
+    let input = input.map_err(|_| "the arguments of a tool call are not JSON")?;
+    Ok(dict! { "type": "tool_use", "id": call.id.clone(), "name": call.name.clone(), "input": input }.into())
 }
 
 /// Decodes the events of one response.

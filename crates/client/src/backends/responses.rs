@@ -6,6 +6,7 @@ use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
+use super::chat::Message;
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::reply;
 use super::row::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
@@ -33,26 +34,21 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
 /// Chat messages as input items: tool calls and results are separate items.
 fn input_items(messages: &Value) -> Result<Value, &'static str> {
     let mut items = Vec::new();
-    for message in messages.as_list().ok_or("its messages are no list")? {
-        let role = message.get("role").and_then(Value::as_str).ok_or("a message has no role")?;
-        let content = message.get("content").filter(|content| content.truthy());
+    for Message { role, content, call_id, calls } in Message::all(messages)? {
+        let content = Some(content).filter(|content| content.truthy());
         if role == "tool" {
-            let id = message.get("tool_call_id").cloned().unwrap_or(Value::Null);
             let output = content.map_or_else(|| Value::from(""), |content| content_of("user", content));
-            items.push(dict! { "type": "function_call_output", "call_id": id, "output": output }.into());
+            items.push(dict! { "type": "function_call_output", "call_id": call_id.clone(), "output": output }.into());
             continue;
         }
         if let Some(content) = content {
             items.push(dict! { "role": role, "content": content_of(role, content) }.into());
         }
-        for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
-            let function =
-                |name: &str| call.get("function").and_then(|of| of.get(name)).cloned().unwrap_or(Value::Null);
-            let id = call.get("id").cloned().unwrap_or(Value::Null);
-            let (name, arguments) = (function("name"), function("arguments"));
-            let call = dict! { "type": "function_call", "call_id": id, "name": name, "arguments": arguments };
-            items.push(call.into());
-        }
+        items.extend(calls.iter().map(|call| {
+            let (id, name) = (call.id.clone(), call.name.clone());
+            let arguments = call.arguments.clone();
+            dict! { "type": "function_call", "call_id": id, "name": name, "arguments": arguments }.into()
+        }));
     }
     Ok(Value::List(items))
 }

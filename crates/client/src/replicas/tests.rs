@@ -132,8 +132,8 @@ fn a_removed_replica_gets_nothing_and_stays_removed() {
     for balance in [Balance::RoundRobin, Balance::LeastInFlight, Balance::Session, Balance::Random] {
         let replicas = replicas(3, balance, OnReplicaFailure::Remove);
         let chosen = || {
-            let places = requests().into_iter().enumerate().map(|(at, request)| replicas.place(at, &request));
-            counts(&places.map(|place| replicas.choose(place)).collect::<Vec<_>>())
+            let indices = requests().into_iter().enumerate().map(|(at, request)| replicas.place(at, &request));
+            counts(&indices.map(|place| replicas.choose(place)).collect::<Vec<_>>())
         };
         (0..REMOVED_AFTER - 1).for_each(|_| replicas.connect_failed(1));
         assert!(chosen()[1] > 0);

@@ -250,3 +250,24 @@ fn the_change_is_the_ratio_of_the_values_shown() {
     let unknown = compared("p99_ttft_ms", &base.each_ref().map(old), &new.each_ref().map(old));
     assert_eq!(unknown.basis, Basis::Runs(3));
 }
+
+#[test]
+fn an_interval_that_touches_zero_is_inconclusive() {
+    let [base, new] = known_sides();
+    let effect = compared("p99_ttft_ms", &base, &new);
+    let at = |low, high| Effect { interval: Some((low, high)), ..effect.clone() }.verdict(0.02);
+    assert_eq!([at(0.0, 0.1), at(-0.1, 0.0)], [Verdict::Inconclusive; 2]);
+    assert_eq!([at(0.01, 0.1), at(-0.1, -0.01)], [Verdict::Worse, Verdict::Better]);
+    assert_eq!(at(-0.02, 0.02), Verdict::Equal);
+}
+
+#[test]
+fn pairs_of_workloads_weigh_by_their_runs() {
+    // Workload a: one run of 1 and one of e^0.1; workload b: two runs of e and two of e^1.2, with twice the weight.
+    let of = |workload: &str, log: f64| of_workload(workload, log.exp());
+    let base = [of("a", 0.0), of("b", 1.0), of("b", 1.0)];
+    let new = [of("a", 0.1), of("b", 1.2), of("b", 1.2)];
+    let effect = compared("p99_ttft_ms", &base, &new);
+    let change = (0.5 * 0.1 + 1.0 * 0.2) / 1.5_f64;
+    assert!((effect.change - change.exp_m1()).abs() < 1e-9, "{}", effect.change);
+}

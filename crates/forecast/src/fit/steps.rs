@@ -120,7 +120,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// The requests whose first token is in it.
     pub(super) fn began(&self) -> impl Iterator<Item = usize> {
-        self.tokens.iter().filter(|(_, place)| *place == 0).map(|(request, _)| *request)
+        self.tokens.iter().filter(|(_, index)| *index == 0).map(|(request, _)| *request)
     }
 }
 
@@ -232,15 +232,15 @@ impl<'a> Watch<'a> {
     fn step(&mut self, before: &Cluster, cluster: &Cluster, chosen: f64) -> Option<Step> {
         let mut step = Step { at: cluster.at, seconds: cluster.at - before.at, ..Step::one() };
         let (mut went_on, mut known) = (0, true);
-        for (request, place) in &cluster.tokens {
+        for (request, index) in &cluster.tokens {
             let prompt = self.traced[*request].prompt as f64;
-            match (place, self.computed[*request]) {
+            match (index, self.computed[*request]) {
                 (0, Some(done)) => step.add_prompt(done, prompt - done),
                 (0, None) => known = false,
                 _ => {
                     went_on += 1;
                     step.sequences += 1.0;
-                    step.kv += prompt + *place as f64;
+                    step.kv += prompt + *index as f64;
                 }
             }
         }
@@ -308,9 +308,9 @@ impl<'a> Watch<'a> {
     /// Updates the counts of running and queued requests.
     fn take(&mut self, cluster: &Cluster) {
         self.pending.retain(|at| !cluster.tokens.contains(&(*at, 0)));
-        for (request, place) in &cluster.tokens {
-            let last = place + 1 == self.traced[*request].tokens.len();
-            self.running += usize::from(*place == 0);
+        for (request, index) in &cluster.tokens {
+            let last = index + 1 == self.traced[*request].tokens.len();
+            self.running += usize::from(*index == 0);
             self.running -= usize::from(last);
         }
     }
@@ -319,14 +319,14 @@ impl<'a> Watch<'a> {
 /// Groups tokens by time: a cluster ends with a gap, or where a request would have two tokens in it.
 pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
     let numbered = |(request, one): (usize, &Traced)| {
-        one.tokens.iter().enumerate().map(move |(place, at)| (*at, request, place)).collect::<Vec<_>>()
+        one.tokens.iter().enumerate().map(move |(index, at)| (*at, request, index)).collect::<Vec<_>>()
     };
     let mut tokens: Vec<(f64, usize, usize)> = traced.iter().enumerate().flat_map(numbered).collect();
     tokens.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
     let gap = gap(traced);
     let mut clusters: Vec<Cluster> = Vec::new();
     let (mut last, mut seen) = (f64::NEG_INFINITY, vec![usize::MAX; traced.len()]);
-    for (at, request, place) in tokens {
+    for (at, request, index) in tokens {
         let current = clusters.len().wrapping_sub(1);
         if at - last > gap || (!clusters.is_empty() && seen[request] == current) {
             clusters.push(Cluster { at, until: at, tokens: Vec::new() });
@@ -334,7 +334,7 @@ pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
         let number = clusters.len() - 1;
         seen[request] = number;
         clusters[number].until = at;
-        clusters[number].tokens.push((request, place));
+        clusters[number].tokens.push((request, index));
         last = at;
     }
     clusters

@@ -170,12 +170,12 @@ impl Stages {
         if count != needed {
             return Err(Error::StageRequests { needed, found: count });
         }
-        let (mut times, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for (place, (stage, span)) in self.stages.iter().zip(self.spans.iter()).enumerate() {
+        let (mut times, mut indices) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (index, (stage, span)) in self.stages.iter().zip(self.spans.iter()).enumerate() {
             stage.arrivals(span, np, &mut times);
-            places.resize(times.len(), place as u16);
+            indices.resize(times.len(), index as u16);
         }
-        Ok((times, places))
+        Ok((times, indices))
     }
 }
 

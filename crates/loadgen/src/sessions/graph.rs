@@ -33,9 +33,9 @@ impl Graph {
         let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
         let mut sessions = vec![Vec::new(); count];
         let mut children = vec![Vec::new(); steps.len()];
-        for (place, step) in steps.iter().enumerate() {
-            sessions[step.session].push(place);
-            step.parents.iter().for_each(|(parent, pause)| children[*parent].push((place, *pause)));
+        for (index, step) in steps.iter().enumerate() {
+            sessions[step.session].push(index);
+            step.parents.iter().for_each(|(parent, pause)| children[*parent].push((index, *pause)));
         }
         Graph { steps, children, sessions }
     }

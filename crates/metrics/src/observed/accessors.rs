@@ -71,4 +71,11 @@ mod tests {
         assert_eq!(tgi.rates(tgi.by_concept(Concept::GenerationTokens).unwrap()), [(2.0, 50.0)]);
         assert_eq!(vllm.now(), [("running", 4.0)]);
     }
+
+    #[test]
+    fn a_counter_that_falls_or_rests_has_no_rate() {
+        let series = Series { name: "n".into(), kind: SeriesKind::Counter, values: vec![5.0, 5.0, 2.0, 8.0] };
+        let metrics = ServerMetrics { times: vec![0.0, 1.0, 2.0, 4.0], series: Vec::new() };
+        assert_eq!(metrics.rates(&series), [(1.0, 0.0), (2.0, 0.0), (4.0, 3.0)]);
+    }
 }

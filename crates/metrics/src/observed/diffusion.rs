@@ -85,6 +85,8 @@ mod tests {
         let zero = DiffusionCounters::default();
         let some = DiffusionCounters { steps: 4, positions: 128, committed: 32 };
         assert!(DiffusionStatistics::between(zero, some, 1.0).is_some());
+        let one = DiffusionCounters { steps: 1, positions: 1, committed: 1 };
+        assert!(DiffusionStatistics::between(zero, one, 1.0).is_some());
         assert_eq!(DiffusionStatistics::between(some, some, 1.0), None);
         assert_eq!(DiffusionStatistics::between(zero, DiffusionCounters { positions: 0, ..some }, 1.0), None);
     }

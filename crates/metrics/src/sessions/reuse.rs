@@ -22,19 +22,19 @@ pub(super) struct Known {
 /// Reusable tokens of each prompt that was sent; `None` where the segments of prompts are unknown.
 pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u64) -> Option<HashMap<usize, Known>> {
     let mut sent: Vec<(usize, &Sample)> =
-        samples.iter().enumerate().filter_map(|(place, sample)| sample.map(|sample| (place, sample))).collect();
-    if sent.is_empty() || sent.iter().any(|(place, _)| steps[*place].own.is_empty()) {
+        samples.iter().enumerate().filter_map(|(index, sample)| sample.map(|sample| (index, sample))).collect();
+    if sent.is_empty() || sent.iter().any(|(index, _)| steps[*index].own.is_empty()) {
         return None;
     }
     sent.sort_by(|left, right| left.1.sent.total_cmp(&right.1.sent));
     let mut there: HashMap<u64, f64> = HashMap::new();
-    for (place, _) in steps.iter().enumerate().filter(|(_, step)| step.warmed) {
-        let context = line(steps, place, samples);
+    for (index, _) in steps.iter().enumerate().filter(|(_, step)| step.warmed) {
+        let context = line(steps, index, samples);
         there.extend(context.iter().rev().skip(1).map(|(name, _)| (*name, f64::NEG_INFINITY)));
     }
     let mut all = HashMap::new();
-    for (place, sample) in sent {
-        let line = line(steps, place, samples);
+    for (index, sample) in sent {
+        let line = line(steps, index, samples);
         let mut known = Known::default();
         let mut unbroken = true;
         for &(name, tokens) in &line {
@@ -45,7 +45,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
         }
         // The last token of a prompt is always computed.
         let whole = |tokens: u64| tokens.min(sample.prompt_len.saturating_sub(1)) / block * block;
-        all.insert(place, Known { ideal: whole(known.ideal), begun: whole(known.begun) });
+        all.insert(index, Known { ideal: whole(known.ideal), begun: whole(known.begun) });
         if sample.ttft > 0.0 || sample.success() {
             let first = sample.sent + sample.ttft;
             for (name, _) in line {
@@ -53,7 +53,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
             }
         }
         if sample.success() {
-            let answered = answered(steps, place, samples);
+            let answered = answered(steps, index, samples);
             there.entry(answered).and_modify(|since| *since = since.min(sample.done)).or_insert(sample.done);
         }
     }
@@ -61,10 +61,10 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
 }
 
 /// The prefixes of a prompt: a hash of everything up to each segment, and its tokens.
-fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec<(u64, u64)> {
+fn line(steps: &[SessionStep], index: usize, samples: &[Option<&Sample>]) -> Vec<(u64, u64)> {
     let mut prefixes = Vec::new();
     let (mut name, mut tokens) = (0, 0);
-    for &(before, choice) in &steps[place].before {
+    for &(before, choice) in &steps[index].before {
         extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
         let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
         name = chained(name, answer(before, choice, sample));
@@ -72,8 +72,8 @@ fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec
         tokens = sample.prompt_len + sample.output_len;
         prefixes.push((name, tokens));
     }
-    extend(&steps[place].own, &mut name, &mut tokens, &mut prefixes);
-    if let (Some((_, all)), Some(sample)) = (prefixes.last_mut(), samples[place]) {
+    extend(&steps[index].own, &mut name, &mut tokens, &mut prefixes);
+    if let (Some((_, all)), Some(sample)) = (prefixes.last_mut(), samples[index]) {
         // A request with the same segments has the same prompt, template included.
         *all = (*all).max(sample.prompt_len);
     }
@@ -89,8 +89,8 @@ fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut V
 }
 
 /// The hash of a prompt with its response, which later prompts begin with.
-fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> u64 {
-    let chain = steps[place].before.iter().copied().chain([(place, 0)]);
+fn answered(steps: &[SessionStep], index: usize, samples: &[Option<&Sample>]) -> u64 {
+    let chain = steps[index].before.iter().copied().chain([(index, 0)]);
     chain.fold(0, |name, (at, choice)| {
         let name = steps[at].own.iter().fold(name, |name, piece| chained(name, *piece));
         samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, choice, sample)))
@@ -99,11 +99,11 @@ fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) ->
 
 /// The hash of a response: of its text, which another conversation may share. Of its position where the text was not
 /// kept, as for all choices but the first.
-fn answer(place: usize, choice: usize, sample: &Sample) -> (u64, u64) {
+fn answer(index: usize, choice: usize, sample: &Sample) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
     match choice {
         0 if !sample.text.is_empty() => sample.text.hash(&mut hasher),
-        _ => (place, choice).hash(&mut hasher),
+        _ => (index, choice).hash(&mut hasher),
     }
     (u64::MAX, hasher.finish())
 }

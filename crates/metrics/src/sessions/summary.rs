@@ -164,18 +164,18 @@ impl SessionSummary {
     pub fn of(steps: &[SessionStep], sent: &[(usize, &Sample)], block: Option<u64>) -> Self {
         let block = block.unwrap_or(BLOCK);
         let mut samples: Vec<Option<&Sample>> = vec![None; steps.len()];
-        sent.iter().for_each(|(place, sample)| samples[*place] = Some(sample));
+        sent.iter().for_each(|(index, sample)| samples[*index] = Some(sample));
         let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
-        steps.iter().enumerate().for_each(|(place, step)| members[step.session].push(place));
-        let ends: Vec<SessionEnd> = members.iter().map(|places| end(steps, places, &samples)).collect();
+        steps.iter().enumerate().for_each(|(index, step)| members[step.session].push(index));
+        let ends: Vec<SessionEnd> = members.iter().map(|indices| end(steps, indices, &samples)).collect();
         let unsent = |wanted: &dyn Fn(SessionEnd) -> bool| {
-            let missing = |place: &&usize| steps[**place].sends && samples[**place].is_none();
-            let of = |(places, _): (&Vec<usize>, &SessionEnd)| places.iter().filter(missing).count();
+            let missing = |index: &&usize| steps[**index].sends && samples[**index].is_none();
+            let of = |(indices, _): (&Vec<usize>, &SessionEnd)| indices.iter().filter(missing).count();
             members.iter().zip(&ends).filter(|(_, end)| wanted(**end)).map(of).sum()
         };
         let finished = members.iter().zip(&ends).filter(|(_, end)| **end == SessionEnd::Finished);
-        let finished: Vec<Times> = finished.filter_map(|(places, _)| Times::of(steps, places, &samples)).collect();
+        let finished: Vec<Times> = finished.filter_map(|(indices, _)| Times::of(steps, indices, &samples)).collect();
         let ms = |value: fn(&Times) -> f64| Spread::of(finished.iter().map(|times| value(times) * 1000.0).collect());
         let ratio = |value: fn(&Times) -> (f64, f64)| {
             let rates = finished.iter().map(value).filter(|(_, time)| *time > 0.0);
@@ -213,9 +213,9 @@ impl SessionSummary {
     }
 }
 
-fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> SessionEnd {
-    let sends = || places.iter().filter(|place| steps[**place].sends);
-    let found = |wanted: &dyn Fn(&Sample) -> bool| sends().any(|place| samples[*place].is_some_and(wanted));
+fn end(steps: &[SessionStep], indices: &[usize], samples: &[Option<&Sample>]) -> SessionEnd {
+    let sends = || indices.iter().filter(|index| steps[**index].sends);
+    let found = |wanted: &dyn Fn(&Sample) -> bool| sends().any(|index| samples[*index].is_some_and(wanted));
     let cut_off = |sample: &Sample| sample.failure == Some(FailureKind::Aborted);
     if found(&|sample| sample.is_fault() && !cut_off(sample)) {
         SessionEnd::Failed
@@ -223,7 +223,7 @@ fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> 
         SessionEnd::Truncated
     } else if found(&|sample| !sample.success()) {
         SessionEnd::Cancelled
-    } else if sends().all(|place| samples[*place].is_some()) {
+    } else if sends().all(|index| samples[*index].is_some()) {
         SessionEnd::Finished
     } else if found(&|_| true) {
         SessionEnd::Truncated

@@ -26,8 +26,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> Option<Self> {
-        let sent = || places.iter().filter_map(|&place| samples[place].map(|sample| (place, sample)));
+    pub(super) fn of(steps: &[SessionStep], indices: &[usize], samples: &[Option<&Sample>]) -> Option<Self> {
+        let sent = || indices.iter().filter_map(|&index| samples[index].map(|sample| (index, sample)));
         let first = sent().map(|(_, sample)| sample.scheduled).fold(f64::INFINITY, f64::min);
         let (last, sample) = sent().max_by(|left, right| left.1.done.total_cmp(&right.1.done))?;
         let sum = |value: fn(&Sample) -> f64| sent().map(|(_, sample)| value(sample)).sum::<f64>();
@@ -36,7 +36,7 @@ impl Times {
         Some(Times {
             wall: sample.done - first,
             busy: busy(steps, last, samples),
-            critical: critical(steps, places, samples),
+            critical: critical(steps, indices, samples),
             to_last: sample.sent + sample.ttft - first,
             last: sample.done - sample.scheduled,
             to_user: seen_by_user(steps, sent()).map(|time| time - first),
@@ -52,7 +52,7 @@ impl Times {
 
 /// Time of the first token of a text response in the session's main thread.
 fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'s Sample)>) -> Option<f64> {
-    let seen = sent.filter(|(place, sample)| !steps[*place].child && sample.has_text && sample.success());
+    let seen = sent.filter(|(index, sample)| !steps[*index].child && sample.has_text && sample.success());
     let time = |sample: &Sample| sample.sent + sample.first_answer.or(sample.first_content).unwrap_or(sample.ttft);
     seen.map(|(_, sample)| time(sample)).min_by(f64::total_cmp)
 }
@@ -61,27 +61,27 @@ fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'
 fn busy(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 {
     let mut busy = 0.0;
     let mut at = Some(last);
-    while let Some(place) = at {
-        busy += samples[place].map_or(0.0, |sample| sample.latency);
+    while let Some(index) = at {
+        busy += samples[index].map_or(0.0, |sample| sample.latency);
         let ended = |parent: usize| samples[parent].map_or(0.0, |sample| sample.done);
         let held = |(parent, pause): &(usize, f64)| (*parent, ended(*parent) + pause);
-        let parents = steps[place].parents.iter().map(held);
+        let parents = steps[index].parents.iter().map(held);
         at = parents.max_by(|left, right| left.1.total_cmp(&right.1)).map(|(parent, _)| parent);
     }
     busy
 }
 
 /// The longest chain of responses and the pauses between them, in seconds; parallel branches count once.
-fn critical(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> f64 {
+fn critical(steps: &[SessionStep], indices: &[usize], samples: &[Option<&Sample>]) -> f64 {
     let mut longest: std::collections::HashMap<usize, f64> = std::collections::HashMap::new();
     // Parents may follow their children in a file: repeat until nothing grows.
-    for _ in 0..places.len().max(1) {
+    for _ in 0..indices.len().max(1) {
         let mut grew = false;
-        for &place in places {
-            let own = samples[place].map_or(0.0, |sample| sample.latency);
+        for &index in indices {
+            let own = samples[index].map_or(0.0, |sample| sample.latency);
             let chain = |(parent, pause): &(usize, f64)| longest.get(parent).copied().unwrap_or(0.0) + pause;
-            let before = steps[place].parents.iter().map(chain).fold(0.0, f64::max);
-            let known = longest.entry(place).or_insert(-1.0);
+            let before = steps[index].parents.iter().map(chain).fold(0.0, f64::max);
+            let known = longest.entry(index).or_insert(-1.0);
             if before + own > *known + 1e-12 {
                 *known = before + own;
                 grew = true;

@@ -44,28 +44,28 @@ impl TurnSummary {
     ) -> Vec<Self> {
         let most = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
         let mut by_turn: Vec<Vec<usize>> = vec![Vec::new(); most];
-        for (place, step) in steps.iter().enumerate().filter(|(place, step)| step.sends && samples[*place].is_some()) {
-            by_turn[step.turn].push(place);
+        for (index, step) in steps.iter().enumerate().filter(|(index, step)| step.sends && samples[*index].is_some()) {
+            by_turn[step.turn].push(index);
         }
-        let turn = |(turn, places): (usize, &Vec<usize>)| TurnSummary::of(turn, places, samples, known);
+        let turn = |(turn, indices): (usize, &Vec<usize>)| TurnSummary::of(turn, indices, samples, known);
         let turns = by_turn.iter().enumerate().map(turn);
         turns.filter(|turn| turn.e2el_ms.is_some() || turn.failed > 0).collect()
     }
 
     fn of(
         turn: usize,
-        places: &[usize],
+        indices: &[usize],
         samples: &[Option<&Sample>],
         known: Option<&HashMap<usize, Known>>,
     ) -> TurnSummary {
-        let sent = || places.iter().filter_map(|&place| samples[place]);
+        let sent = || indices.iter().filter_map(|&index| samples[index]);
         let good = || sent().filter(|sample| sample.success());
         let spread = |value: fn(&Sample) -> f64| Spread::of(good().map(value).collect());
         let tokens = good().map(|sample| sample.prompt_len).sum::<u64>() as f64;
         let cached = good().map(|sample| sample.cached_tokens).sum::<Option<u64>>();
         let ideal = known.map(|known| {
-            let good = places.iter().filter(|&&place| samples[place].is_some_and(Sample::success));
-            good.filter_map(|place| known.get(place)).map(|known| known.ideal).sum::<u64>()
+            let good = indices.iter().filter(|&&index| samples[index].is_some_and(Sample::success));
+            good.filter_map(|index| known.get(index)).map(|known| known.ideal).sum::<u64>()
         });
         let active_s = active(sent());
         let generated = good().map(|sample| sample.output_len).sum::<u64>() as f64;

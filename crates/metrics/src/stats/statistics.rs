@@ -83,7 +83,7 @@ impl Statistics {
             let _ = percentile_of(count, percent, &mut note);
         }
         let found = at_ranks(seconds, &ranks);
-        let at = |rank: usize| ranks.iter().position(|known| *known == rank).map_or(0.0, |place| found[place]);
+        let at = |rank: usize| ranks.iter().position(|known| *known == rank).map_or(0.0, |index| found[index]);
         Statistics {
             count,
             mean_ms: mean * 1000.0,

@@ -4,9 +4,9 @@ use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Keyed, ListOf, Merged, Optional, Value};
 use tacho_core::view;
 use tacho_metrics::sessions::SessionSummary;
-use tacho_metrics::{Bound, Caveat, MetricKind, MetricSettings, RankUse, Statistics, Steady, SteadyState, Trust};
+use tacho_metrics::{Bound, MetricKind, MetricSettings, RankUse, Statistics, Steady, SteadyState, Trust};
 use tacho_record::metric::{Part, TIMES, Times};
-use tacho_record::{Provenance, RunRecord};
+use tacho_record::{Provenance, RunRecord, StoredCaveat};
 
 use super::Detail;
 use super::metrics::{Latencies, Metrics, latency_fields, metric_fields, statistics_fields};
@@ -77,7 +77,7 @@ view! {
         /// Whether the client kept up.
         client: Optional<Client> = r.trust.as_ref().map(Client::of),
         /// Warnings.
-        caveats: ListOf<Warning> = r.caveats.iter().map(Warning::of).collect(),
+        caveats: Vec<StoredCaveat> = r.caveats.iter().map(StoredCaveat::from).collect(),
         /// Metrics by label and value (class, stage, replica, adapter), with vLLM's keys and intervals.
         groups: Optional<Value> = (!r.groups.is_empty()).then(|| groups(r).into()),
         /// Start of a run with stages, on the clock of the times per request, s.
@@ -167,15 +167,6 @@ view! {
         arrival_distance: Option<f64> = trust.arrival_distance,
         /// Bound on the clock difference between ranks, ms.
         clock_bound_ms: Optional<f64> = trust.clock_bound_ms,
-    }
-}
-
-view! {
-    struct Warning(caveat: &Caveat) {
-        /// Code of the warning.
-        kind: String = caveat.kind().to_owned(),
-        /// The warning as a sentence.
-        text: String = caveat.text(),
     }
 }
 

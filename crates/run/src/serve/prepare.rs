@@ -174,8 +174,8 @@ fn label_stages(timeline: &Timeline, requests: &mut Requests) -> Result<(), Erro
     let labels: Vec<Labels> = timeline.stages().iter().map(|stage| Labels::NONE.with(STAGE, &stage.name)).collect();
     requests.alter(|start, part| {
         for (at, request) in part.iter_mut().enumerate() {
-            if let Some(place) = timeline.stage_of(start + at) {
-                request.labels = request.labels.merged(&labels[place]);
+            if let Some(index) = timeline.stage_of(start + at) {
+                request.labels = request.labels.merged(&labels[index]);
             }
         }
     })?;

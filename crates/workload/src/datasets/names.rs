@@ -46,7 +46,7 @@ const fn offline_names<const N: usize>() -> [&'static str; N] {
     while at < DATASETS.len() {
         let kind = &DATASETS[at];
         match kind.offline {
-            Offline::Listed(place) => names[place as usize] = kind.name,
+            Offline::Listed(index) => names[index as usize] = kind.name,
             Offline::WithFile => {
                 names[next] = kind.name;
                 next += 1;

@@ -100,7 +100,7 @@ impl PrefixCachingSpec {
             return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
         }
         let draw = |random: &mut Random, count: usize| -> Vec<u32> {
-            random.choices_indices(ids.len(), count).into_iter().map(|place| ids[place]).collect()
+            random.choices_indices(ids.len(), count).into_iter().map(|index| ids[index]).collect()
         };
         let prefix = draw(random, self.prefix_len);
         let shift = self.prefix_len as i64;

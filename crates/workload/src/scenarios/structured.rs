@@ -209,8 +209,8 @@ impl StructuredSpec {
         if allowed.is_empty() {
             return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
         }
-        let places = Generator::new(self.seed).integers_vec(0, allowed.len() as i64, self.prefix_len);
-        Ok(places.into_iter().map(|place| allowed[place as usize]).collect())
+        let indices = Generator::new(self.seed).integers_vec(0, allowed.len() as i64, self.prefix_len);
+        Ok(indices.into_iter().map(|index| allowed[index as usize]).collect())
     }
 
     /// The prompts, and the numbers of used and skipped entries of the Hub dataset.

@@ -24,7 +24,7 @@ impl Trace {
             }
             Format::Mooncake => {
                 let names = self.block_names();
-                self.lines(|place| self.mooncake(place, &names))
+                self.lines(|index| self.mooncake(index, &names))
             }
             Format::MultiTurn => self.multi_turn(),
             Format::Conversations => self.conversations(),
@@ -36,13 +36,13 @@ impl Trace {
     }
 
     fn lines(&self, row: impl Fn(usize) -> Result<Dict, TraceError>) -> Result<String, TraceError> {
-        let line = |place| row(place).map(|dict| dumps(&dict.into()) + "\n");
+        let line = |index| row(index).map(|dict| dumps(&dict.into()) + "\n");
         (0..self.steps.len()).map(line).collect()
     }
 
     /// A Mooncake row with AIPerf's additions.
-    fn mooncake(&self, place: usize, names: &BlockNames) -> Result<Dict, TraceError> {
-        let step = self.plain(Format::Mooncake, place)?;
+    fn mooncake(&self, index: usize, names: &BlockNames) -> Result<Dict, TraceError> {
+        let step = self.plain(Format::Mooncake, index)?;
         let delay = step.parents.first().map(|edge| edge.after_ms).or(step.start_delay_ms);
         let mut row = dict! {
             "session_id": step.session.as_str(),
@@ -53,7 +53,7 @@ impl Trace {
             Prompt::Given(content) => {
                 let known = |key: &str| matches!(key, "text" | "messages" | "payload" | "tools" | "recorded_answer");
                 if let Some((key, _)) = content.iter().find(|(key, _)| !known(key)) {
-                    return Err(self.cannot(Format::Mooncake, place, &format!("has no {key}")));
+                    return Err(self.cannot(Format::Mooncake, index, &format!("has no {key}")));
                 }
                 for (key, value) in content.iter().filter(|(key, _)| *key != "recorded_answer") {
                     row.set(if key == "text" { "text_input" } else { key }, value.clone());
@@ -61,7 +61,7 @@ impl Trace {
             }
             _ => row.set("input_length", step.input_tokens),
         }
-        let name = |(id, _): &(u64, u64)| Value::from(names.of(place, *id));
+        let name = |(id, _): &(u64, u64)| Value::from(names.of(index, *id));
         row.update(&dict! {
             "output_length"?: step.output_tokens,
             "hash_ids"?: step.blocks.as_ref().map(|blocks| blocks.named.iter().map(name).collect::<Vec<Value>>()),
@@ -100,12 +100,12 @@ impl Trace {
     /// One conversation per line.
     fn multi_turn(&self) -> Result<String, TraceError> {
         let mut text = String::new();
-        for (session, places) in self.sessions() {
+        for (session, indices) in self.sessions() {
             let mut turns = Vec::new();
-            for place in places {
-                let step = self.plain(Format::MultiTurn, place)?;
+            for index in indices {
+                let step = self.plain(Format::MultiTurn, index)?;
                 let Prompt::Given(content) = &step.prompt else {
-                    return Err(self.cannot(Format::MultiTurn, place, "needs texts, and this has lengths only"));
+                    return Err(self.cannot(Format::MultiTurn, index, "needs texts, and this has lengths only"));
                 };
                 if let (Some(system), 0) = (content.get("system"), turns.len()) {
                     turns.push(object([("role", "system".into()), ("text", system.clone())]));
@@ -113,7 +113,7 @@ impl Trace {
                 let mut turn: Dict = Dict::new();
                 for (key, value) in content.iter().filter(|(key, _)| !matches!(*key, "system" | "recorded_answer")) {
                     if matches!(key, "messages" | "payload" | "tools") {
-                        return Err(self.cannot(Format::MultiTurn, place, &format!("has no {key}")));
+                        return Err(self.cannot(Format::MultiTurn, index, &format!("has no {key}")));
                     }
                     turn.set(key, value.clone());
                 }
@@ -134,13 +134,13 @@ impl Trace {
     /// The conversation list of vLLM's multi-turn benchmark, which requires recorded responses.
     fn conversations(&self) -> Result<String, TraceError> {
         let mut list = Vec::new();
-        for (session, places) in self.sessions() {
+        for (session, indices) in self.sessions() {
             let mut messages = Vec::new();
-            for place in places {
-                let step = self.plain(Format::Conversations, place)?;
+            for index in indices {
+                let step = self.plain(Format::Conversations, index)?;
                 let content = if let Prompt::Given(content) = &step.prompt { content.clone() } else { Dict::new() };
                 let (Some(text), Some(answer)) = (content.get("text"), content.get("recorded_answer")) else {
-                    return Err(self.cannot(Format::Conversations, place, "needs a text and a recorded answer"));
+                    return Err(self.cannot(Format::Conversations, index, "needs a text and a recorded answer"));
                 };
                 messages.push(message("user", text.clone()));
                 messages.push(message("assistant", answer.clone()));
@@ -151,32 +151,32 @@ impl Trace {
     }
 
     /// A step that is simply the next turn.
-    fn plain(&self, format: Format, place: usize) -> Result<&Step, TraceError> {
-        let step = &self.steps[place];
-        let own = |parent: usize| self.steps[parent].session == step.session && parent + 1 == place;
+    fn plain(&self, format: Format, index: usize) -> Result<&Step, TraceError> {
+        let step = &self.steps[index];
+        let own = |parent: usize| self.steps[parent].session == step.session && parent + 1 == index;
         let chained = match &step.parents[..] {
-            [] => place == 0 || self.steps[place - 1].session != step.session,
+            [] => index == 0 || self.steps[index - 1].session != step.session,
             [edge] => own(edge.parent),
             _ => false,
         };
         let simple = !matches!(step.history, History::Fork | History::Edges(_));
         if !chained || !simple || step.starts_with.is_some() || !step.sends() {
-            return Err(self.cannot(format, place, "has no parallel branches, joins or gates"));
+            return Err(self.cannot(format, index, "has no parallel branches, joins or gates"));
         }
         Ok(step)
     }
 
-    fn cannot(&self, format: Format, place: usize, problem: &str) -> TraceError {
-        refused(format, &format!("{problem}, which {:?} needs", self.steps[place].id()))
+    fn cannot(&self, format: Format, index: usize, problem: &str) -> TraceError {
+        refused(format, &format!("{problem}, which {:?} needs", self.steps[index].id()))
     }
 
     /// The step indices of each session.
     fn sessions(&self) -> Vec<(&str, Vec<usize>)> {
         let mut sessions: Vec<(&str, Vec<usize>)> = Vec::new();
-        for (place, step) in self.steps.iter().enumerate() {
+        for (index, step) in self.steps.iter().enumerate() {
             match sessions.last_mut() {
-                Some((session, places)) if *session == step.session => places.push(place),
-                _ => sessions.push((&step.session, vec![place])),
+                Some((session, indices)) if *session == step.session => indices.push(index),
+                _ => sessions.push((&step.session, vec![index])),
             }
         }
         sessions
@@ -193,8 +193,8 @@ struct BlockNames {
 }
 
 impl BlockNames {
-    fn of(&self, place: usize, id: u64) -> u64 {
-        self.names.get(&(self.trees[place], id)).copied().unwrap_or(id)
+    fn of(&self, index: usize, id: u64) -> u64 {
+        self.names.get(&(self.trees[index], id)).copied().unwrap_or(id)
     }
 }
 

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use tacho_args::Values;
 use tacho_args::grammar::Parsed;
-use tacho_core::dict;
-use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::json::{ByKey, Dict, Json, OrDefault, Value, dumps};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 use tacho_run::serve::SAVED_VERSION;
 use tacho_workload::read_settings;
@@ -16,6 +15,16 @@ use crate::args::error::Refusal;
 use crate::args::shared::tags::{SAVED, SAVED_DEFAULT};
 
 type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
+
+tacho_core::record! {
+    /// The settings in the file, without secrets. The run adds the version and the digest.
+    struct Settings {
+        flags: Vec<String> => OrDefault,
+        headers: Vec<String> => OrDefault,
+        class_headers: Vec<(String, Vec<String>)> => ByKey = Vec::new(),
+        digest: Option<String> = None,
+    }
+}
 
 /// What a saved workload has in addition to flags.
 #[derive(Debug, Clone)]
@@ -56,15 +65,10 @@ impl ServeArgs {
                 _ => words.extend(self.values.words(flag)),
             }
         }
-        let mut settings = dict! { "flags": strings(redact_words(&words)), "headers": shown(&self.target.header) };
-        let mut classes = Dict::new();
-        for (class, headers) in self.class_headers() {
-            classes.set(&class, shown(&headers));
-        }
-        if !classes.is_empty() {
-            settings.set("class_headers", classes);
-        }
-        settings
+        let class_headers = self.class_headers().into_iter().map(|(class, own)| (class, shown(&own))).collect();
+        let (flags, headers) = (redact_words(&words), shown(&self.target.header));
+        let settings = Settings { flags, headers, class_headers, digest: None };
+        settings.to_json().as_dict().cloned().unwrap_or_default()
     }
 
     pub(crate) fn class_headers(&self) -> ClassHeaders {
@@ -80,14 +84,10 @@ fn flags(tags: u32) -> impl Iterator<Item = &'static str> {
     TABLE.flags.iter().filter(move |flag| flag.has(tags)).map(|flag| flag.names[0])
 }
 
-fn strings(texts: impl IntoIterator<Item = String>) -> Vec<Value> {
-    texts.into_iter().map(Value::from).collect()
-}
-
 /// Headers as text, without secrets.
-fn shown(headers: &[(String, String)]) -> Vec<Value> {
+fn shown(headers: &[(String, String)]) -> Vec<String> {
     let value = |name, value| if is_secret_name(name) { REDACTED } else { value };
-    strings(headers.iter().map(|(name, text)| format!("{name}={}", value(name, text.as_str()))))
+    headers.iter().map(|(name, text)| format!("{name}={}", value(name, text.as_str()))).collect()
 }
 
 /// Restores the settings of `--workload`. `None` if the file has none: then the flags alone determine what is sent.
@@ -95,12 +95,13 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
     let Some(path) = values.get("--workload").as_str().map(str::to_owned) else { return Ok(None) };
     // The run itself reports a file that cannot be read.
     let Ok(Some(settings)) = read_settings(Path::new(&path)) else { return Ok(None) };
-    let file = File { path: &path, settings };
-    let version = file.settings.get("version").and_then(Value::as_i64);
+    let file = File { path: &path };
+    let version = settings.get("version").and_then(Value::as_i64);
     if version != Some(SAVED_VERSION) {
         return Err(file.wrong(format!("settings of version {SAVED_VERSION} are read, not {version:?}")));
     }
-    let saved = match Values::defaults(&TABLE).read(&file.texts(file.settings.get("flags"))) {
+    let settings = Settings::from_dict(&settings).map_err(|error| file.wrong(error.to_string()))?;
+    let saved = match Values::defaults(&TABLE).read(&settings.flags) {
         Ok(Parsed::Values(saved)) => saved,
         Ok(Parsed::Help(_)) => return Err(file.wrong("its flags ask for help".to_owned())),
         Err(error) => return Err(file.wrong(error.to_string())),
@@ -113,9 +114,11 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
             values.put(flag, saved.get(flag).clone());
         }
     }
-    let given = file.texts(Some(values.get("--header")));
-    let headers = file.headers(file.settings.get("headers"), &given)?;
-    let class_headers = file.class_headers(&given)?;
+    let given: Vec<String> = Vec::from_json(values.get("--header")).unwrap_or_default();
+    let headers = file.headers(settings.headers, &given)?;
+    let classes = settings.class_headers.into_iter();
+    let class_headers =
+        classes.map(|(class, list)| Ok((class, file.headers(list, &given)?))).collect::<Result<Vec<_>, Refusal>>()?;
     let is_saved =
         |one: &String| class_headers.iter().any(|(_, list)| list.iter().any(|other| name(other) == name(one)));
     let mut all = headers;
@@ -127,12 +130,11 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
         all.extend(is_new.then_some(one));
     }
     if !all.is_empty() {
-        values.put("--header", Value::List(strings(all)));
+        values.put("--header", all.to_json());
     }
     let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let class_headers = class_headers.into_iter().map(|(class, list)| (class, list.iter().filter_map(pair).collect()));
-    let digest = file.settings.get("digest").and_then(Value::as_str).map(str::to_owned);
-    Ok(Some(Saved { digest, class_headers: class_headers.collect() }))
+    Ok(Some(Saved { digest: settings.digest, class_headers: class_headers.collect() }))
 }
 
 fn name(header: &str) -> &str {
@@ -141,7 +143,6 @@ fn name(header: &str) -> &str {
 
 struct File<'p> {
     path: &'p str,
-    settings: Dict,
 }
 
 impl File<'_> {
@@ -159,7 +160,7 @@ impl File<'_> {
     }
 
     /// The saved headers, with their secrets from the given ones.
-    fn headers(&self, saved: Option<&Value>, given: &[String]) -> Result<Vec<String>, Refusal> {
+    fn headers(&self, saved: Vec<String>, given: &[String]) -> Result<Vec<String>, Refusal> {
         let whole = |header: String| {
             if !header.ends_with(&format!("={REDACTED}")) {
                 return Ok(header);
@@ -167,18 +168,7 @@ impl File<'_> {
             let same = given.iter().find(|other| name(other).eq_ignore_ascii_case(name(&header)));
             same.cloned().ok_or_else(|| self.missing("--header", name(&header)))
         };
-        self.texts(saved).into_iter().map(whole).collect()
-    }
-
-    fn class_headers(&self, given: &[String]) -> Result<Vec<(String, Vec<String>)>, Refusal> {
-        let classes = self.settings.get("class_headers").and_then(Value::as_dict);
-        let classes = classes.into_iter().flat_map(|classes| classes.iter());
-        classes.map(|(class, list)| Ok((class.to_owned(), self.headers(Some(list), given)?))).collect()
-    }
-
-    fn texts(&self, list: Option<&Value>) -> Vec<String> {
-        let items = list.and_then(Value::as_list).unwrap_or_default();
-        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        saved.into_iter().map(whole).collect()
     }
 
     fn fixed(&self, flag: &'static str) -> Refusal {

@@ -24,7 +24,7 @@ impl<'a> Run<'a> {
 
     /// Number of requests whose last token is in this cluster.
     pub(super) fn ended(&self, cluster: &Cluster) -> usize {
-        let is_last = |(request, place): &&(usize, usize)| place + 1 == self.traced[*request].tokens.len();
+        let is_last = |(request, index): &&(usize, usize)| index + 1 == self.traced[*request].tokens.len();
         cluster.tokens.iter().filter(is_last).count()
     }
 }

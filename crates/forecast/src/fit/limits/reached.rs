@@ -97,7 +97,7 @@ mod tests {
         let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
         let one = |(step, prompt): (usize, &u64)| {
             let first = sent + 0.02 + 0.01 * step as f64;
-            Traced { sent, prompt: *prompt, tokens: (0..40).map(|place| first + 0.01 * f64::from(place)).collect() }
+            Traced { sent, prompt: *prompt, tokens: (0..40).map(|index| first + 0.01 * f64::from(index)).collect() }
         };
         steps.zip(prompts.iter().cycle()).map(one).collect()
     }

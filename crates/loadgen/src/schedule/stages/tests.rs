@@ -196,3 +196,22 @@ fn every_size_has_an_upper_bound() {
         assert!(Stages::new(vec![stage.clone()]).is_err(), "{stage:?}");
     }
 }
+
+#[test]
+fn a_hundred_stages_are_allowed_and_no_more() {
+    let stages = |count: usize| {
+        let name = |at: usize| stage(&at.to_string(), StageLength::Seconds(1.0), constant(2.0));
+        Stages::new((0..count).map(name).collect()).map(|stages| stages.requests())
+    };
+    assert_eq!(stages(100).ok(), Some(200));
+    assert!(stages(101).is_err());
+}
+
+#[test]
+fn reports_state_the_rate_of_an_open_loop_only() {
+    let open = Stages::new(vec![stage("a", StageLength::Seconds(4.0), constant(3.0))]).unwrap();
+    assert_eq!((open.arrivals().rate, open.arrivals().burstiness), (3.0, 1.0));
+    let load = StageLoad::Concurrency(5);
+    let closed = Stages::new(vec![Stage { load, ..stage("a", StageLength::Seconds(4.0), constant(3.0)) }]).unwrap();
+    assert_eq!(closed.arrivals().rate, f64::INFINITY);
+}

@@ -57,15 +57,15 @@ pub trait Row {
 /// Calls `see` for each; `None` if any call returns `None`.
 pub(super) fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
     let mut whole = Some(());
-    rows.each(&mut |place, row| whole = whole.and(see(place, row)));
+    rows.each(&mut |index, row| whole = whole.and(see(index, row)));
     whole
 }
 
 /// A value of each, in send order; `None` where one is missing.
 pub(super) fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
     let mut values = vec![0.0; rows.count()];
-    all(rows, |place, row| {
-        values[place] = of(row)?;
+    all(rows, |index, row| {
+        values[index] = of(row)?;
         Some(())
     })?;
     Some(values)
@@ -75,8 +75,8 @@ pub(super) fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> 
 fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
     rows.of_sessions().then_some(())?;
     let mut units = vec![0; rows.count()];
-    all(rows, |place, row| {
-        units[place] = row.session()?;
+    all(rows, |index, row| {
+        units[index] = row.session()?;
         Some(())
     })?;
     let mut numbers = std::collections::HashMap::new();
@@ -186,9 +186,9 @@ fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>, edge
     })?;
     let step = total.div_ceil(MAX_GAPS).max(1);
     let mut found: Vec<(f64, u32)> = Vec::with_capacity(total / step);
-    all(rows, |place, row| {
-        if place % step == 0 {
-            let unit = units.map_or((place / step) as u32, |units| units[place]);
+    all(rows, |index, row| {
+        if index % step == 0 {
+            let unit = units.map_or((index / step) as u32, |units| units[index]);
             found.extend(row.gaps()?.iter().map(|gap| (*gap, unit)));
         }
         Some(())
@@ -213,9 +213,9 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
         return Spread::rate_of_users(&amounts, &column(rows, &|row| row.latency())?, duration);
     }
     let mut ends = vec![(0.0, 0.0); rows.count()];
-    all(rows, |place, row| {
+    all(rows, |index, row| {
         let start = row.start()?;
-        ends[place] = (start - row.delay().unwrap_or(0.0), start + undisturbed(row)?);
+        ends[index] = (start - row.delay().unwrap_or(0.0), start + undisturbed(row)?);
         Some(())
     })?;
     Spread::scheduled(&Values::single(amounts).with_edge(in_flight(rows)), &ends, duration)
@@ -237,8 +237,8 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
     let count = units.iter().max().map_or(0, |last| *last as usize + 1);
     let mut amounts = vec![0.0; count];
     let mut held = vec![(f64::INFINITY, 0.0_f64); count];
-    all(rows, |place, row| {
-        let (start, latency, unit) = (row.start()?, row.latency()?, units[place] as usize);
+    all(rows, |index, row| {
+        let (start, latency, unit) = (row.start()?, row.latency()?, units[index] as usize);
         amounts[unit] += amount(row, key)?;
         held[unit] = (held[unit].0.min(start), held[unit].1.max(start + latency));
         Some(())
@@ -292,7 +292,7 @@ impl Rows for Recorded<'_> {
         self.rows.sessions
     }
     fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
-        self.rows.each(|place, sample| see(place, &Held { sample, setup: self.setup }));
+        self.rows.each(|index, sample| see(index, &Held { sample, setup: self.setup }));
     }
 }
 
@@ -351,9 +351,9 @@ mod tests {
         let mut free = [0.0, 0.0];
         let mut samples = Vec::new();
         for (session, &length) in lengths.iter().enumerate() {
-            let place = usize::from(free[1] < free[0]);
+            let index = usize::from(free[1] < free[0]);
             for turn in 0..5 {
-                let sent = free[place] + f64::from(turn) * length / 5.0;
+                let sent = free[index] + f64::from(turn) * length / 5.0;
                 let latency = length / 5.0;
                 let (scheduled, done, ttft) = (sent, sent + latency, latency / 2.0);
                 let session = Some((session as u32, turn as u32));
@@ -369,7 +369,7 @@ mod tests {
                     ..Sample::default()
                 });
             }
-            free[place] += length;
+            free[index] += length;
         }
         samples.into()
     }

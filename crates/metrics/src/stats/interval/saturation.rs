@@ -99,8 +99,8 @@ fn latencies(rows: &impl Rows) -> Option<Vec<f64>> {
 fn last_of(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
     let skipped = rows.count().saturating_sub(MAX_REQUESTS);
     let mut values = vec![0.0; rows.count() - skipped];
-    all(rows, |place, row| {
-        if let Some(value) = place.checked_sub(skipped).and_then(|at| values.get_mut(at)) {
+    all(rows, |index, row| {
+        if let Some(value) = index.checked_sub(skipped).and_then(|at| values.get_mut(at)) {
             *value = of(row)?;
         }
         Some(())

@@ -1,6 +1,5 @@
 //! The page of a result file that has metrics and, of its requests, only latencies.
 
-use tacho_core::json::Value;
 use tacho_record::StoredRun;
 use tacho_record::metric::{Known, METRICS, Part};
 
@@ -30,18 +29,18 @@ pub fn page(title: &str, run: &StoredRun) -> String {
 fn warnings(run: &StoredRun) -> Vec<String> {
     let Some(own) = run.fields.get("tacho") else { return Vec::new() };
     let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
-    let caveats = own.get("caveats").and_then(Value::as_list).unwrap_or_default();
-    let texts = caveats.iter().filter_map(|caveat| caveat.get("text")?.as_str());
+    let mut texts: Vec<String> = run.view().caveats().into_iter().flatten().map(|caveat| caveat.text).collect();
     // A bad verdict is a caveat too.
-    let verdict = verdict.filter(|verdict| !texts.clone().any(|text| text == *verdict));
-    verdict.into_iter().chain(texts).map(str::to_owned).collect()
+    if let Some(verdict) = verdict.filter(|verdict| !texts.iter().any(|text| text == verdict)) {
+        texts.insert(0, verdict.to_owned());
+    }
+    texts
 }
 
 /// Whether no request succeeded, or a warning in the file means that its metrics do not answer the question.
 pub(crate) fn is_bad(run: &StoredRun) -> bool {
-    let caveats = run.fields.get("tacho").and_then(|own| own.get("caveats")?.as_list()).unwrap_or_default();
-    let codes = caveats.iter().filter_map(|caveat| caveat.get("kind")?.as_str());
-    run.is_empty() || codes.map(severity).any(|severity| severity == Severity::Bad)
+    let caveats = run.view().caveats().unwrap_or_default();
+    run.is_empty() || caveats.iter().any(|caveat| severity(&caveat.kind) == Severity::Bad)
 }
 
 /// All metrics in the file. An empty sample is not a zero.

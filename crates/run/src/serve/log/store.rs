@@ -59,8 +59,8 @@ impl<'a> RowStore<'a> {
     }
 
     fn label(&self, row: &mut Observation) {
-        if let Some((place, _)) = StageSpan::at(&self.stages.0, row.sent.secs_since(self.began)) {
-            row.labels = row.labels.merged(&self.stages.1[place]);
+        if let Some((index, _)) = StageSpan::at(&self.stages.0, row.sent.secs_since(self.began)) {
+            row.labels = row.labels.merged(&self.stages.1[index]);
         }
     }
 

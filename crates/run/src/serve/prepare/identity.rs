@@ -51,9 +51,9 @@ pub fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, 
     let identity = RequestIdentity::new(plan.endpoint.clone(), &plan.base_path, &prepared.payload(plan));
     // The times of session steps follow from their dependencies.
     let due = if prepared.sessions.is_some() { &[] } else { prepared.timeline.scheduled() };
-    prepared.requests.each(|place, request| {
-        hash.times(&[due.get(place).copied(), request.cancel_after]);
-        Ok::<_, Error>(identity.parts(place, request, |part| hash.part(part))?)
+    prepared.requests.each(|index, request| {
+        hash.times(&[due.get(index).copied(), request.cancel_after]);
+        Ok::<_, Error>(identity.parts(index, request, |part| hash.part(part))?)
     })?;
     hash.times(&[plan.traffic.stops.duration.map(|time| time.as_secs_f64())]);
     for (start, limit) in prepared.timeline.limits() {

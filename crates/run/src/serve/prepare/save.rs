@@ -34,9 +34,9 @@ pub fn save_workload(plan: &ServePlan, prepared: &Prepared, settings: Dict, path
     let due = prepared.timeline.scheduled();
     save(path, |out| {
         write_settings(out, settings, false)?;
-        prepared.requests.each(|place, request| {
-            let due = due.get(place..).unwrap_or_default();
-            Ok(write_jsonl(out, place, std::slice::from_ref(request), due)?)
+        prepared.requests.each(|index, request| {
+            let due = due.get(index..).unwrap_or_default();
+            Ok(write_jsonl(out, index, std::slice::from_ref(request), due)?)
         })
     })
 }

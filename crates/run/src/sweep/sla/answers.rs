@@ -76,7 +76,7 @@ impl Found {
     pub(super) fn unreliable(&self, target: &[Criterion]) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level.is_finite());
         let doubted = limited.filter_map(|level| Some((level.level, client_doubt(level, target)?)));
-        doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
+        doubted.max_by(|one, other| one.0.total_cmp(&other.0))
     }
 
     /// Seconds of load for the requested precision, as the range narrows with the square root of the time.
@@ -114,8 +114,8 @@ impl Found {
 }
 
 /// The verdict on the client of a run whose criteria it may have decided.
-pub(super) fn client_doubt<'l>(level: &'l Level, target: &[Criterion]) -> Option<&'l str> {
-    let doubt = |run: ResultFields<'l>, one: &Criterion| run.client_doubt(&one.metric, |value| one.is_met(value));
+pub(super) fn client_doubt(level: &Level, target: &[Criterion]) -> Option<String> {
+    let doubt = |run: ResultFields<'_>, one: &Criterion| run.client_doubt(&one.metric, |value| one.is_met(value));
     level.runs().find_map(|run| target.iter().find_map(|one| doubt(run, one)))
 }
 

@@ -88,7 +88,7 @@ impl Writer<'_> {
 impl Record {
     /// The first later request of the parent that starts after the agent's end.
     fn joining(&self, agent: &Agent) -> Option<usize> {
-        (agent.after + 1..self.calls.len()).find(|&place| self.calls[place].start_ms >= agent.end_ms)
+        (agent.after + 1..self.calls.len()).find(|&index| self.calls[index].start_ms >= agent.end_ms)
     }
 
     fn overlaps(&self) -> usize {
