@@ -96,13 +96,15 @@ impl CapacityArgs {
         let directory = run.get("--result-dir").as_str().unwrap_or("results").into();
         ["--result-dir", "--result-filename", "--save-result"].iter().for_each(|name| run.forget(name));
         run.put("--metric-percentiles", Value::from(percentiles(&run, &flags.slos)));
-        if flags.by == LoadVariable::Sessions && !run.is_given("--sessions") && !run.is_given("--multi-turn") {
-            return Err(Refusal::other("--by sessions needs --sessions FILE or --multi-turn").into());
+        if flags.by == LoadVariable::Sessions && !run.is_given("--sessions") {
+            return Err(Refusal::other("--by sessions needs --sessions FILE").into());
         }
         let mut command = vec!["tacho".to_owned(), "serve".to_owned()];
         command.extend(run.given_words());
-        // Some load, so that the run is not that of `--sim` without one.
-        run.put("--num-prompts", Value::Int(1));
+        // Some load, so that the run is not that of `--sim` without one. Sessions are a load, and exclude a number of prompts.
+        if !run.is_given("--sessions") {
+            run.put("--num-prompts", Value::Int(1));
+        }
         Ok(CapacityArgs { flags, run: ServeArgs::read(run)?, command, directory, live: LiveArgs::from(values) })
     }
 }

@@ -57,6 +57,10 @@ fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
     let mut bench_cmd = args.command.clone();
     bench_cmd.push(format!("--{}", variable.size_key().replace('_', "-")));
     bench_cmd.push(FIRST_REQUESTS.to_string());
+    if variable == LoadVariable::Sessions {
+        // The next session starts when another ends, not at its recorded time.
+        bench_cmd.extend(["--session-rate", "inf"].map(str::to_owned));
+    }
     let sweep = SweepPlan {
         serve_cmd: None,
         bench_cmd,
