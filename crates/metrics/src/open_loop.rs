@@ -257,4 +257,13 @@ mod tests {
         assert_eq!(open_loop.outcomes, [("complete", 1), ("http_error", 2), ("timed_out", 1)]);
         assert_eq!(open_loop.requests, 4);
     }
+
+    #[test]
+    fn shares_of_tokens_and_events_are_those_worked_out_by_hand() {
+        let of = |output_len| per_output_token(&Sample { latency: 2.0, output_len, ..Sample::default() });
+        assert_eq!([of(0), of(1), of(4)], [None, Some(2.0), Some(0.5)]);
+        let blurred = Sample { itl: vec![0.1; 3].into(), coalesced: 1, ..Sample::default() };
+        assert_eq!(coalesced_fraction(&[blurred.clone(), Sample { coalesced: 0, ..blurred }].into()), 0.125);
+        assert_eq!(coalesced_fraction(&Samples::default()), 0.0);
+    }
 }

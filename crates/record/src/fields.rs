@@ -179,4 +179,19 @@ mod tests {
         let away = "\"client\": {\"trustworthy\": true}, \"caveats\": [{\"kind\": \"client_away\", \"text\": \"t\"}]";
         assert!(doubt(away));
     }
+
+    #[test]
+    fn a_queue_is_stable_only_if_the_file_says_so() {
+        let of = |text: &str| {
+            let Value::Dict(result) = parse(&format!("{{\"tacho\": {{\"steady_state\": {text}}}}}")).unwrap() else {
+                panic!()
+            };
+            let steady = ResultFields(&result).steady_state().unwrap();
+            (steady.has_stable_queue(), steady.is_stable())
+        };
+        assert_eq!(of(r#"{"queue_unstable": false, "drift": -0.5}"#), (Some(true), Some(true)));
+        assert_eq!(of(r#"{"queue_unstable": false, "drift": 0.0}"#), (Some(true), Some(false)));
+        assert_eq!(of(r#"{"queue_unstable": true}"#), (Some(false), Some(false)));
+        assert_eq!(of("{}"), (None, None));
+    }
 }

@@ -297,4 +297,16 @@ mod tests {
         let none = record(&|at| queued(at % 1900 + 60));
         assert!(none.intervals.get("mean_ttft_ms").unwrap().high.is_finite());
     }
+
+    #[test]
+    fn a_cost_lies_between_those_of_the_ends_of_its_rate() {
+        let mut setup = Setup::example();
+        setup.metrics.price_per_hour = Some(7.2);
+        let record = RunRecord::compute(setup, Measured::default());
+        let known = [("request_throughput".to_owned(), Interval { low: 1.0, high: 4.0 })];
+        let found = costs(&record, &known);
+        assert_eq!(found, [("cost_per_request".to_owned(), Interval { low: 0.0005, high: 0.002 })]);
+        let stalled = [("request_throughput".to_owned(), Interval { low: 0.0, high: 4.0 })];
+        assert_eq!(costs(&record, &stalled)[0].1.high, f64::INFINITY);
+    }
 }

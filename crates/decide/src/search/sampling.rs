@@ -242,4 +242,16 @@ mod tests {
         let found = search.outcome(&runs).estimate.unwrap();
         assert!((found.value - 0.8).abs() < 0.05, "{found:?} {runs:?}");
     }
+
+    #[test]
+    fn the_next_load_follows_from_the_runs() {
+        let users = Search { model: Model::ClosedLoop, levels: Levels::users(100.0, 1000.0), ..search(100.0) };
+        let failed = |level| run(level, 4.0, (5.0, true));
+        let next = |runs: &[Measurement]| users.next(runs);
+        assert_eq!(next(&[]), Step::Run { level: FIRST * 100.0, seconds: 4.0 });
+        assert_eq!(next(&[failed(90.0), failed(80.0)]), Step::Run { level: 40.0, seconds: 4.0 });
+        assert_eq!(next(&[run(90.0, 4.0, (1.05, true))]), Step::Run { level: (NEARBY * 90.0).round(), seconds: 4.0 });
+        let brief = |seconds| users.outcome(&[run(50.0, seconds, (0.5, true))]).levels[0].brief;
+        assert_eq!([brief(6.9), brief(7.1)], [true, false]);
+    }
 }

@@ -232,4 +232,12 @@ mod tests {
         let found = recoveries(&stages(&[5.0, 50.0, 5.0, 5.0]), &failing.collect(), 100.0)[1].unwrap();
         assert!((4.9..=5.0).contains(&found), "{found}");
     }
+
+    #[test]
+    fn a_slow_request_counts_by_how_rare_it_was_before() {
+        // None of 8 requests is slow: a share of 1 in 10.
+        let before = Slowness::of(&[(0.0, 1.0); 8]).unwrap();
+        assert_eq!((before.slow, before.normal), ((DEGRADED_SHARE / 0.1).ln(), ((1.0 - DEGRADED_SHARE) / 0.9).ln()));
+        assert_eq!((before.level, before.needed), (RECOVERY_FACTOR, EVIDENCE));
+    }
 }

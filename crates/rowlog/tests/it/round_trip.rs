@@ -84,6 +84,9 @@ fn ids_come_back_whether_they_follow_or_not() {
 fn a_log_of_an_older_format_is_refused() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
     assert!(matches!(Stored::open(directory.as_ref()), Err(Error::Older { found: 2, known: 4, .. })));
+    let oldest = tempfile::tempdir().unwrap();
+    fs::write(oldest.path().join("manifest.tacho"), "{}").unwrap();
+    assert!(matches!(Stored::open(oldest.path()), Err(Error::Older { found: 0, .. })));
 }
 
 #[test]
