@@ -1,6 +1,7 @@
 //! A result file read back: the metrics of one run of vLLM or tacho, and its single requests or iterations if the
 //! file has them.
 
+mod check;
 mod groups;
 mod lists;
 mod pooled;
@@ -9,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use tacho_core::Labels;
-use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::json::{Dict, Value};
 use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
@@ -17,8 +18,9 @@ use tacho_metrics::statistics::Statistic;
 use crate::fields::{ResultFields, SteadyState};
 use crate::intervals::spread;
 use crate::metric::Known;
-use crate::{Error, Provenance, ResultKind, RunRecord};
+use crate::{Error, Provenance, ResultKind};
 
+use self::check::{check_version, possible};
 pub(crate) use self::lists::{Lists, number_of};
 
 /// Prefix of workload digests: only those of this version are comparable. Those of version 1 have none.
@@ -341,28 +343,6 @@ impl Requests {
         let rate = dict.get("request_rate").and_then(Value::as_f64);
         Ok(Requests { rows, paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some() })
     }
-}
-
-/// Checks the version of tacho's part of a result; vLLM's results have none.
-fn check_version(dict: &Dict) -> Result<(), Error> {
-    match dict.get("tacho").and_then(Value::as_dict).and_then(|own| own.get("version")) {
-        Some(version) if version.as_i64() != Some(RunRecord::VERSION as i64) => {
-            Err(Error::Version { found: dumps(version), known: RunRecord::VERSION })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Rejects negative metrics, except differences of counters that a server restart may reset.
-fn possible(fields: &Dict) -> Result<(), Error> {
-    for (key, value) in
-        fields.iter().filter(|(key, _)| !key.starts_with("spec_decode") && !key.starts_with("diffusion"))
-    {
-        if value.as_f64().is_some_and(|number| number < 0.0) && Known::find(key).is_some() {
-            return Err(Error::Impossible { key: key.to_owned(), value: dumps(value) });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
