@@ -5,7 +5,7 @@ use tacho_core::json::{Value, dumps};
 use super::flag::{Flag, Kind, Table};
 use super::grammar::{Parsed, Values};
 use super::repr::repr;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, Refusal, UsageError};
 
 /// One entry of a configuration file, or one environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,14 @@ pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> 
     let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
     for Entry { place, words } in entries {
         // Parse each entry separately, so that an error names its origin.
-        if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(|error| usage(place, error))? {
+        let one_value = |error| match (&error, words.as_slice()) {
+            (UsageError::Unrecognized { .. }, [flag, _, _, ..]) if table.find(flag).is_some() => {
+                let error = Refusal::other(format!("{} takes one value, not a list", flag.trim_start_matches('-')));
+                ConfigError::Refused { place: place.clone(), error }
+            }
+            _ => usage(place, error),
+        };
+        if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(one_value)? {
             alone.check_ranges().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
         }
     }

@@ -106,7 +106,7 @@ pub enum UsageError {
     TooLarge { flag: String, value: String },
     #[error("argument {flag}: a size in K, M, G or T must be whole: {} (k, m, g, t are decimal)", quoted(value))]
     BrokenSize { flag: String, value: String },
-    #[error("argument {flag}: invalid choice: {} (choose from {})", odd(value), joined(choices.iter().map(|c| quoted(c))))]
+    #[error("argument {flag}: invalid choice: {}{}", odd(value), few(choices))]
     BadChoice { flag: String, value: String, choices: Vec<&'static str> },
     #[error("ambiguous option: {token} could match {}", matches.join(", "))]
     Ambiguous { token: String, matches: Vec<&'static str> },
@@ -116,6 +116,22 @@ pub enum UsageError {
     Missing { what: String },
     #[error("argument {} is not valid UTF-8", quoted(shown))]
     NotUnicode { shown: String },
+}
+
+fn few(choices: &[&str]) -> String {
+    let choices = joined(choices.iter().map(|choice| quoted(choice)));
+    if choices.len() > FEW_CHOICES { String::new() } else { format!(" (choose from {choices})") }
+}
+
+/// Most characters of the valid values in the line of an error.
+const FEW_CHOICES: usize = 120;
+
+impl UsageError {
+    /// The valid values that are too many for the error's line.
+    pub fn many_choices(&self) -> Option<String> {
+        let UsageError::BadChoice { choices, .. } = self else { return None };
+        Some(joined(choices.iter().map(|choice| quoted(choice)))).filter(|choices| choices.len() > FEW_CHOICES)
+    }
 }
 
 #[expect(missing_docs, reason = "the message says it")]

@@ -12,8 +12,8 @@ variables, and they override the file.";
 
 pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     match wanted {
-        Wanted::Basics if !table.basics.is_empty() => basics(table, width),
-        Wanted::Basics | Wanted::Overview => overview(table, width),
+        Wanted::Basics => basics(table, width),
+        Wanted::Overview => overview(table, width),
         Wanted::Topic(topic) => match topic.to_lowercase().as_str() {
             "all" => everything(table, width),
             topic => section(table, topic, width).unwrap_or_else(|| search(table, topic, width)),
@@ -21,15 +21,37 @@ pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     }
 }
 
-/// One screen: the most common options, and how to list the others.
+/// Most lines of a short help.
+pub const SCREEN: usize = 50;
+
+/// One screen: the most common options, or the first sections that fit, and how to list the others.
 fn basics(table: &Table, width: usize) -> String {
     let mut out = heading(table, width);
     for (command, what) in table.examples {
         out += &example(command, what, width);
     }
-    let flags: Vec<&Flag> = table.basics.iter().filter_map(|name| table.find(name)).collect();
-    out += &format!("\noptions used most:\n{}", listed(&flags, width));
-    out + &ways(table, width)
+    let ways = ways(table, width);
+    if !table.basics.is_empty() {
+        let flags: Vec<&Flag> = table.basics.iter().filter_map(|name| table.find(name)).collect();
+        return out + &format!("\noptions used most:\n{}{ways}", listed(&flags, width, clause));
+    }
+    let mut left_out = Vec::new();
+    let more = |left_out: &[&str]| match left_out {
+        [] => String::new(),
+        _ => format!("\n{}\n", paragraph(&format!("further sections: {}", left_out.join(", ")), width)),
+    };
+    for group in table.groups {
+        let flags = flags_of(table, |known| known == *group);
+        let section = format!("\n{}:\n{}", group.title, listed(&flags, width, clause));
+        let used: usize = [&out, &section, &ways].iter().map(|text| text.lines().count()).sum();
+        // Three lines are for the names of the sections that are left out.
+        match flags.is_empty() || used + 3 > SCREEN {
+            false => out += &section,
+            true if flags.is_empty() => {}
+            true => left_out.push(group.title),
+        }
+    }
+    out + &more(&left_out) + &ways
 }
 
 /// Every option, one line each.
@@ -42,17 +64,18 @@ fn overview(table: &Table, width: usize) -> String {
         let flags = flags_of(table, |known| known == *group);
         if !flags.is_empty() {
             out += &format!("\n{}\n", paragraph(&format!("{}: {}", group.title, group.about), width));
-            out += &listed(&flags, width);
+            out += &listed(&flags, width, |flag, _| brief(flag));
         }
     }
     out + &ways(table, width)
 }
 
-/// Flags and their first sentences in two columns.
-fn listed(flags: &[&Flag], width: usize) -> String {
+/// Flags and their descriptions for a number of columns.
+fn listed(flags: &[&Flag], width: usize, described: fn(&Flag, usize) -> String) -> String {
     let lengths: Vec<usize> = flags.iter().map(|flag| synopsis(flag, None).len()).collect();
     let list = |column: usize| -> String {
-        flags.iter().map(|flag| columns(&synopsis(flag, None), &brief(flag), column, width)).collect()
+        let row = |flag: &&Flag| columns(&synopsis(flag, None), &described(flag, width - column - 4), column, width);
+        flags.iter().map(row).collect()
     };
     // The column that needs the fewest lines; a longer flag has a line of its own.
     let lists = lengths.iter().filter(|length| **length <= width * 2 / 5).map(|length| list(*length));
@@ -137,7 +160,11 @@ fn section(table: &Table, topic: &str, width: usize) -> Option<String> {
 fn search(table: &Table, topic: &str, width: usize) -> String {
     let wanted = topic.replace('_', "-");
     let mut flags = flags_of(table, |_| true);
-    flags.retain(|flag| flag.names.iter().any(|name| name.to_lowercase().contains(&wanted)));
+    let is_named = |flag: &&Flag| flag.names.iter().any(|name| name.to_lowercase().contains(&wanted));
+    match flags.iter().any(is_named) {
+        true => flags.retain(is_named),
+        false => flags.retain(|flag| flag.help.to_lowercase().contains(topic)),
+    }
     if flags.is_empty() {
         let none = paragraph(&format!("No group or arguments matching '{topic}'."), width);
         let other = "Use '--help' to see available groups or '--help=all' to see all available parameters.";
@@ -206,6 +233,20 @@ pub fn brief(flag: &Flag) -> String {
         Some(preset) => format!("{} [{preset}]", sentence(flag)),
         None if flag.required && flag.kind.places().is_none() => format!("{} (required)", sentence(flag)),
         None => sentence(flag).to_owned(),
+    }
+}
+
+/// As much of the first sentence, up to the end of a clause, as fits into one line with the default.
+fn clause(flag: &Flag, width: usize) -> String {
+    let whole = brief(flag);
+    let default = whole.strip_prefix(sentence(flag)).unwrap_or_default();
+    let sentence = sentence(flag);
+    let ends: Vec<&str> =
+        sentence.match_indices([':', ';', ',', '(']).map(|(at, _)| sentence[..at].trim_end()).collect();
+    let fits = |text: &&str| text.chars().count() + default.chars().count() <= width;
+    match fits(&sentence) {
+        true => whole,
+        false => ends.into_iter().rev().find(fits).map_or(whole.clone(), |text| format!("{text}{default}")),
     }
 }
 

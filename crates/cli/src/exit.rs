@@ -125,8 +125,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 }
 
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
-    let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
-    note(&(error.report() + &hints));
+    note(&(error.report() + &suggest::advice(commands, error)));
     let ArgError::Refused(cause) = error else { return Exit::Usage };
     match cause.downcast_ref::<Refusal>() {
         // A flag that vLLM does not have: vLLM's parser rejects it.

@@ -68,8 +68,8 @@ fn faults_of_sweeps_are_one_line() {
     std::fs::write(directory.path().join("d/r/summary.json"), r#"[{"a": 1, "total_token_throughput": 5.0}]"#).unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
         (&["plot"], 2, "the following arguments are required: EXPERIMENT_DIR"),
-        (&["plot", "missing-dir"], 1, "No parameter sweep results under missing-dir"),
-        (&["plot", "empty", "--dry-run"], 1, "Did not find any parameter sweep results under empty"),
+        (&["plot", "missing-dir"], 1, "missing-dir does not exist"),
+        (&["plot", "empty", "--dry-run"], 1, "empty has no results of a sweep"),
         (
             &["plot", "d", "--filter-by", "a~1", "--dry-run"],
             2,
@@ -280,7 +280,7 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     );
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(text.starts_with("b against a: better in "), "{text}");
+    assert!(text.starts_with("b against a: better: "), "{text}");
     let line = text.lines().find(|line| line.starts_with("better ") && line.contains(" mean_e2el_ms ")).unwrap();
     assert!(line.starts_with("better") && line.contains("-20%"), "{line}");
     let page = std::fs::read_to_string(directory.path().join("c.html")).unwrap();

@@ -14,7 +14,7 @@ pub enum Error {
     TooManyBlocks { blocks: usize, limit: usize },
     #[error("mean_output_len={value} is not a length; use a number from 1")]
     MeanOutputLen { value: f64 },
-    #[error("no speed profile is called {name:?}; there are {known}")]
+    #[error("unknown profile {name:?}: use one of {known}, or a file of tacho fit")]
     UnknownProfile { name: String, known: String },
     #[error("{path}: {problem}; profiles are written by tacho fit")]
     ProfileFile { path: String, problem: String },

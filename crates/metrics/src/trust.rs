@@ -78,6 +78,8 @@ pub enum TrustVerdict {
 }
 
 impl TrustVerdict {
+    const STARVED: &str = "STARVED";
+    const IMPRECISE: &str = "IMPRECISE";
     const LATE: &str = "LATE";
     const RATE_MISSED: &str = "RATE MISSED";
     const WRONG_ARRIVALS: &str = "WRONG ARRIVALS";
@@ -92,14 +94,22 @@ impl TrustVerdict {
         [Self::RATE_MISSED, Self::WRONG_ARRIVALS].contains(&word)
     }
 
+    /// Whether the verdict with this word bounds how far each printed latency may be off.
+    pub fn is_bounded(word: &str) -> bool {
+        [Self::STARVED, Self::IMPRECISE].contains(&word)
+    }
+
     /// All verdicts: the word and what it means, as the documentation lists them.
     pub const WORDS: [(&str, &str); 8] = [
         ("ok", "no printed latency may be off by more than 5% and 0.1 ms, and requests were sent as planned"),
         ("unknown", "no response could be timed"),
         ("SATURATED", "a printed latency may be off by more: the client could not read as fast as the server sent"),
-        ("STARVED", "a printed latency may be off by more: other programs held the client's cores, or it was stopped"),
         (
-            "IMPRECISE",
+            Self::STARVED,
+            "a printed latency may be off by more: other programs held the client's cores, or it was stopped",
+        ),
+        (
+            Self::IMPRECISE,
             "a printed latency may be off by more: its timestamps are taken after the read (`--timestamps user`)",
         ),
         (

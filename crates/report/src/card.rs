@@ -17,12 +17,11 @@ use crate::distinct::{by_key, distinct};
 use crate::html::Tone;
 use crate::html::hero::load;
 use crate::html::run::About;
-use crate::html::run::stored::is_bad;
 use crate::json::write_whole;
 use crate::plots::{png, svg};
 use crate::series::{FINISHED, LatencyOverTime, OverTime, TOKENS};
 use crate::style::{grouped, harmless_line, short};
-use crate::verdict::{Severity, Verdict};
+use crate::verdict::{Severity, Verdict, stored_worst};
 
 /// Points per pixel of a card: one, so that it is 1200 by 630 pixels.
 const DPI: f64 = 72.0;
@@ -197,7 +196,7 @@ impl Origin<'_> {
             server: joined([model, Some(server), self.hardware()]),
             load: joined(workload),
             tone,
-            verdict: harmless_line(&verdict),
+            verdict: harmless_line(&format!("{}: {verdict}", tone.word())),
             tiles,
             curves,
             command: provenance.command.as_deref().map(command::to_repeat).unwrap_or_default(),
@@ -223,7 +222,9 @@ impl Origin<'_> {
         let tacho = self.provenance.tacho.as_ref();
         let version = tacho.map(|text| format!("tacho {}", text.split(' ').next().unwrap_or_default()));
         let seed = self.provenance.seed.map(|seed| format!("seed {seed}"));
-        joined([version, seed, Some(requests), date(&self.setup.started)])
+        let metadata = self.setup.metadata.iter().map(|(key, value)| format!("{key}={value}"));
+        let metadata = metadata.collect::<Vec<_>>().join(" · ");
+        joined([version, seed, Some(requests), date(&self.setup.started), Some(metadata)])
     }
 }
 
@@ -278,7 +279,7 @@ fn stored_verdict(run: &StoredRun) -> (Tone, String) {
         return (Tone::Warning, "this result does not say whether it can be trusted".to_owned());
     };
     let texts: Vec<&str> = caveats.iter().map(|caveat| caveat.text.as_str()).collect();
-    let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };
+    let tone = if stored_worst(run) == Some(Severity::Bad) { Tone::Bad } else { Tone::Warning };
     summed(&texts).map_or_else(|| (Tone::Good, "no warnings".to_owned()), |text| (tone, text))
 }
 

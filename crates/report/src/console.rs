@@ -12,7 +12,7 @@ use tacho_record::RunRecord;
 use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
 pub use self::block::{BlockStyle, own_report};
-pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady};
+pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady, within_slo};
 use crate::live::{Point, charts_of_run};
 use crate::series::{self, LatencyOverTime, OverTime, RUNNING};
 use crate::style::{USUAL_COLUMNS, colors, columns_of, harmless, percent, title, two, value_line};
@@ -28,9 +28,9 @@ pub struct Shown {
     pub no_charts: bool,
 }
 
-/// Prints the whole report to stdout, and a note to stderr if no request succeeded.
+/// Prints the whole report to stdout, and under strict parity vLLM's note to stderr if no request succeeded.
 pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
-    if record.summary.completed == 0 {
+    if record.summary.completed == 0 && record.setup.strict_parity {
         writeln!(
             io::stderr(),
             "warning: All requests failed. This is likely due to a misconfiguration on the benchmark arguments."
@@ -41,7 +41,12 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     if out.is_terminal() && !record.setup.strict_parity && !shown.no_charts {
         out.write_all(charts(record, console_width(), colors()).as_bytes())?;
     }
-    out.write_all(vllm_report(record).as_bytes())?;
+    // A terminal gets the failures by kind, in the block below.
+    let lists_failures = record.setup.strict_parity || !out.is_terminal();
+    if lists_failures {
+        out.write_all(joined(&failures(record)).as_bytes())?;
+    }
+    out.write_all(vllm_block(record).as_bytes())?;
     // Strict parity prints only vLLM's block.
     if !record.setup.strict_parity {
         let style = match out.is_terminal() {
@@ -62,7 +67,11 @@ fn console_width() -> usize {
 
 /// vLLM's output after a run: the failures, its tip (only under strict parity), the report.
 pub fn vllm_report(record: &RunRecord) -> String {
-    let mut lines = failures(record);
+    joined(&failures(record)) + &vllm_block(record)
+}
+
+fn vllm_block(record: &RunRecord) -> String {
+    let mut lines = Vec::new();
     if record.setup.strict_parity && record.summary.generation().is_some() && record.summary.completed > 0 {
         lines.push("tip: install termplotlib and gnuplot to plot the metrics".into());
     }

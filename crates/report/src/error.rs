@@ -20,6 +20,8 @@ pub enum Error {
     PictureSize { width: f64, height: f64 },
     #[error("cannot encode the figure as PNG")]
     Png { source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{} does not exist: pass a result file or a directory of results", path.display())]
+    Missing { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} is not a result file: {problem}", path.display())]
@@ -28,8 +30,8 @@ pub enum Error {
     Kinds { base: String, base_kinds: String, other: String, other_kinds: String },
     #[error("{label}: {problem}")]
     Key { label: String, problem: tacho_record::Error },
-    #[error("{problem} {}", path.display())]
-    NoSweep { problem: &'static str, path: PathBuf },
+    #[error("{} has no results of a sweep (summary.json): run tacho sweep serve first", path.display())]
+    NoSweep { path: PathBuf },
     #[error("{problem}")]
     PlotRule { problem: String },
 }

@@ -18,6 +18,8 @@ pub(crate) struct GroupTable {
     pub(crate) rows: Vec<Vec<String>>,
     /// A sentence below the table.
     pub(crate) note: Option<String>,
+    /// The group that is slower than the others.
+    slowest: Option<String>,
 }
 
 /// Least and most columns of a name in the terminal.
@@ -45,7 +47,9 @@ impl GroupTable {
         let head: String = self.headings.iter().map(|heading| format!("<th>{}</th>", escape(heading))).collect();
         let cell = |cell: &String| format!("<td class=\"n\">{}</td>", escape(cell));
         let row = |cells: &Vec<String>| {
-            format!("<tr><th>{}</th>{}</tr>\n", escape(&cells[0]), cells[1..].iter().map(cell).collect::<String>())
+            let class = if self.slowest.as_ref() == Some(&cells[0]) { " class=\"slowest\"" } else { "" };
+            let numbers: String = cells[1..].iter().map(cell).collect();
+            format!("<tr{class}><th>{}</th>{numbers}</tr>\n", escape(&cells[0]))
         };
         let rows: String = self.rows.iter().map(row).collect();
         format!(
@@ -85,8 +89,11 @@ fn table(record: &RunRecord, key: &str) -> GroupTable {
     };
     let rows = record.groups_by(key).map(row).collect();
     let headings = ["reqs", "failed"].into_iter().chain(columns.iter().map(|(heading, _)| heading.as_str()));
-    let note = if key == STAGE { recovery(record) } else { slowest(record, key) };
-    GroupTable { title: format!("By {key}"), headings: headings.map(str::to_owned).collect(), rows, note }
+    let (slowest, note) = match key {
+        STAGE => (None, recovery(record)),
+        _ => slowest(record, key).unzip(),
+    };
+    GroupTable { title: format!("By {key}"), headings: headings.map(str::to_owned).collect(), rows, note, slowest }
 }
 
 /// The time to recover after each heavier stage; `None` if no stage is heavier than the one before it.
@@ -113,8 +120,8 @@ const SLOWER: f64 = 1.2;
 /// Fewest requests of a median that is compared.
 const MIN_REQUESTS: usize = 20;
 
-/// The group that is slower than the others, by the median in which it deviates most.
-fn slowest(record: &RunRecord, key: &str) -> Option<String> {
+/// The group that is slower than the others, by the median in which it deviates most: its name, and a sentence.
+fn slowest(record: &RunRecord, key: &str) -> Option<(String, String)> {
     let of = |metric: MetricKind| {
         let known = |group: &'_ Group| {
             let median = group.record.summary.statistics(metric).filter(|of| of.count >= MIN_REQUESTS)?.median_ms;
@@ -130,11 +137,9 @@ fn slowest(record: &RunRecord, key: &str) -> Option<String> {
     let (ratio, name, metric, most, others) = metrics.max_by(|one, other| one.0.total_cmp(&other.0))?;
     let metric = metric.name().to_uppercase();
     (ratio >= SLOWER).then(|| {
-        format!(
-            "Slowest: {name}, with a median {metric} of {} ms where the others have {} ms",
-            short(most),
-            short(others)
-        )
+        let (most, others) = (short(most), short(others));
+        let note = format!("Slowest: {name}, with a median {metric} of {most} ms where the others have {others} ms");
+        (name, note)
     })
 }
 

@@ -8,6 +8,7 @@ pub mod dashboard;
 mod distinct;
 pub mod error;
 pub mod export;
+mod failures;
 pub mod fitted;
 mod groups;
 pub mod html;

@@ -16,7 +16,7 @@ pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
         Err(whole) => {
             let mut rest = text.trim_start();
             while !rest.is_empty() {
-                let (value, used) = parse_prefix(rest).map_err(|_| bad(format!("no JSON: {whole}")))?;
+                let (value, used) = parse_prefix(rest).map_err(|_| bad(format!("not JSON: {whole}")))?;
                 values.push(value);
                 rest = rest[used..].trim_start();
             }
@@ -39,8 +39,16 @@ pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
 }
 
 pub fn read_text(path: &Path) -> Result<String, Error> {
-    let bytes = tacho_core::files::read_data(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let bytes = tacho_core::files::read_data(path).map_err(|source| unreadable(path, source))?;
     String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    let path = path.to_owned();
+    match source.kind() {
+        std::io::ErrorKind::NotFound => Error::Missing { path },
+        _ => Error::Read { path, source },
+    }
 }
 
 /// The files directly in a directory with this suffix, sorted. A name that starts with a dot is a temporary file.
@@ -54,7 +62,7 @@ pub fn files_below(directory: &Path, name: &str) -> Result<Vec<PathBuf>, Error> 
 }
 
 fn files(directory: &Path, below: bool, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::Read { path: directory.to_owned(), source };
+    let failed = |source| unreadable(directory, source);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -1,10 +1,11 @@
-//! The verdict on a run's result, the most severe reason first, and the command that helps. Terminal and pages show
-//! the same.
+//! The verdict on a run's result: a word, the reasons, the most severe first, and the command that helps. Terminal and
+//! pages show the same.
 
 use tacho_core::FailureKind::{Connect, Http, Malformed, TimedOut};
+use tacho_core::json::Value;
 pub use tacho_metrics::Severity;
 use tacho_metrics::{Caveat, TrustVerdict};
-use tacho_record::RunRecord;
+use tacho_record::{RunRecord, StoredRun};
 
 use crate::style::short;
 
@@ -40,6 +41,11 @@ impl Verdict {
         Verdict { findings, next: next(record) }
     }
 
+    /// The verdict in a word.
+    pub fn word(&self) -> &'static str {
+        word(self.worst())
+    }
+
     /// The highest severity above a note.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.first().map(|finding| finding.severity).filter(|severity| *severity != Severity::Note)
@@ -49,13 +55,56 @@ impl Verdict {
 fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
     let text = match caveat {
         Caveat::QueueUnstable { .. } => overload(record).unwrap_or_else(|| caveat.text()),
+        // Their kinds and texts follow.
+        Caveat::RequestsFailed { failed, total, .. } if failed == total => "all requests failed".to_owned(),
+        Caveat::RequestsFailed { failed, total, .. } => format!("{failed} of {total} requests failed"),
         Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
         Caveat::Autocorrelated { metric, effective } => {
             Caveat::Autocorrelated { metric: spoken(metric), effective: *effective }.text()
         }
         other => other.text(),
     };
-    Finding { severity: caveat.severity(), code: caveat.kind(), text }
+    let client = record.trust.as_ref().map_or("", |trust| trust.verdict.word());
+    let severity = severity_in(caveat.kind(), failed_share(record.summary.failed, record.summary.completed), client);
+    Finding { severity, code: caveat.kind(), text }
+}
+
+/// The word for a result, by its most severe warning above a note.
+pub fn word(worst: Option<Severity>) -> &'static str {
+    match worst {
+        None => "USABLE",
+        Some(Severity::Bad) => "NOT USABLE",
+        Some(_) => "USABLE WITH CARE",
+    }
+}
+
+/// The word for a result file; `None` if it does not say whether it can be trusted.
+pub(crate) fn stored_worst(run: &StoredRun) -> Option<Severity> {
+    let own = run.fields.get("tacho");
+    let count = |key: &str| run.fields.get(key).and_then(Value::as_i64).unwrap_or(0) as u64;
+    let client = own.and_then(|own| own.get("client")?.get("word")?.as_str()).unwrap_or_default();
+    let share = failed_share(count("failed"), count("completed"));
+    let caveats = run.view().caveats().unwrap_or_default();
+    let severities = caveats.iter().map(|caveat| severity_in(&caveat.kind, share, client));
+    let all = severities.chain(run.is_empty().then_some(Severity::Bad));
+    all.filter(|severity| *severity != Severity::Note).min()
+}
+
+fn failed_share(failed: u64, completed: u64) -> f64 {
+    failed as f64 / (failed + completed).max(1) as f64
+}
+
+/// Failures of up to this share leave a result usable with care.
+const MAX_FAILED_SHARE: f64 = 0.05;
+
+/// The severity of a warning in a run: few failures, or a client that only blurs some latencies by a known amount, ask
+/// for care.
+fn severity_in(code: &str, failed_share: f64, client: &str) -> Severity {
+    match code {
+        "requests_failed" if failed_share <= MAX_FAILED_SHARE => Severity::Warning,
+        "client_unreliable" if TrustVerdict::is_bounded(client) => Severity::Warning,
+        _ => severity(code),
+    }
 }
 
 /// A latency by its key as people say it: `median E2EL from schedule`. Other keys stay.
@@ -119,24 +168,28 @@ fn next(record: &RunRecord) -> Option<String> {
     }
     // A lower rate helps against failures of an overload only.
     let is_overload = matches!(first, Some(TimedOut | Http(429 | 503)));
-    let fails =
-        |caveat: &Caveat| matches!(caveat, Caveat::RequestsFailed { failed, total, .. } if failed * 20 > *total);
-    let fails = record.caveats.iter().any(fails) && !is_overload;
+    let fails = failed_share(record.summary.failed, record.summary.completed) > MAX_FAILED_SHARE && !is_overload;
+    if record.setup.interrupted {
+        return Some(resume(record));
+    }
     if let Some((_, served)) = rates(record).filter(|_| !fails) {
         let rate = short(served * SUSTAINED);
         return Some(format!("--request-rate {rate}, or find the limit: tacho sweep serve_sla --help"));
     }
     if has(|caveat| matches!(caveat, Caveat::RequestsFailed { .. })) {
-        return Some("fix the failures first; --stop-on-failures 5% ends such a run early".to_owned());
+        let early = "; --stop-on-failures 5% ends such a run early";
+        return Some(format!("fix the failures first{}", unless_used(record, "--stop-on-failures", early)));
     }
     if let Some(advice) = record.trust.as_ref().and_then(|trust| client_advice(&trust.verdict)) {
         return Some(advice.to_owned());
     }
     if has(|caveat| matches!(caveat, Caveat::WarmCache { .. })) {
-        return Some("--cache-salt random, or --reset-prefix-cache".to_owned());
+        return Some("--cache-salt random, or --reset-prefix-cache".to_owned())
+            .filter(|_| !uses(record, "--cache-salt") && !uses(record, "--reset-prefix-cache"));
     }
     if record.is_burst() {
-        return Some("--num-runs 4 for confidence intervals: one burst is one observation".to_owned());
+        return Some("--num-runs 4 for confidence intervals: one burst is one observation".to_owned())
+            .filter(|_| !uses(record, "--num-runs"));
     }
     if has(|caveat| matches!(caveat, Caveat::Drift { .. })) {
         return Some("a longer run: --duration with twice the time".to_owned());
@@ -148,7 +201,36 @@ fn next(record: &RunRecord) -> Option<String> {
     if let Some(needed) = few {
         return Some(format!("--num-prompts {needed} or more"));
     }
-    Some("--num-runs 4 --save-result, then tacho compare or tacho gate".to_owned())
+    let repeat = unless_used(record, "--num-runs", "--num-runs 4 ");
+    let save = unless_used(record, "--save-result", "--save-result");
+    let flags = format!("{repeat}{save}");
+    let then = if flags.is_empty() { String::new() } else { format!("{}, then ", flags.trim_end()) };
+    Some(format!("{then}tacho compare or tacho gate"))
+}
+
+/// Whether the command of the run has this flag.
+fn uses(record: &RunRecord, flag: &str) -> bool {
+    argument(record, flag).is_some()
+}
+
+/// The text after a flag in the command of the run.
+fn argument<'a>(record: &'a RunRecord, flag: &str) -> Option<&'a str> {
+    let mut words = record.provenance.command.as_ref()?.split(' ');
+    let rest =
+        words.find_map(|word| word.strip_prefix(flag).filter(|rest| rest.is_empty() || rest.starts_with('=')))?;
+    Some(rest.strip_prefix('=').or_else(|| words.next()).unwrap_or_default())
+}
+
+fn unless_used<'a>(record: &RunRecord, flag: &str, text: &'a str) -> &'a str {
+    if uses(record, flag) { "" } else { text }
+}
+
+/// How to go on with an interrupted run.
+fn resume(record: &RunRecord) -> String {
+    match argument(record, "--log").or_else(|| argument(record, "--resume")) {
+        Some(directory) => format!("tacho serve --resume {directory} continues this run"),
+        None => "with --log DIR, an interrupted run can be continued: tacho serve --resume DIR".to_owned(),
+    }
 }
 
 fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {

@@ -9,7 +9,7 @@ use arrow_schema::ArrowError;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
-    #[error("{path} already holds the log of a run: choose another directory, or resume it")]
+    #[error("{path} already holds the log of a run: choose another directory, or continue it with --resume {path}")]
     Exists { path: PathBuf },
     #[error("{path} does not hold the log of a run: it has no manifest.json")]
     Missing { path: PathBuf },

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_client::EndpointSpec;
-use tacho_core::AudioFormat;
+use tacho_client::{EndpointSpec, Rules};
+use tacho_core::event::Note;
 use tacho_core::json::Dict;
+use tacho_core::{AudioFormat, EventSink, RunEvent};
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{MetricKind, MetricSettings};
 use tacho_record::Provenance;
@@ -43,6 +44,22 @@ pub struct ServePlan {
     pub row_command: Option<RowCommandPlan>,
     /// This process's rank, if there are several.
     pub ranks: Option<tacho_fleet::Membership>,
+}
+
+impl ServePlan {
+    /// Prints a line of vLLM's preamble; a terminal shows it under strict parity only.
+    pub(crate) fn preamble(&self, sink: &dyn EventSink, vllm: &str) {
+        self.announce(sink, vllm, String::new());
+    }
+
+    /// Prints a line of vLLM's preamble, and `brief` instead of it on a terminal.
+    pub(crate) fn announce(&self, sink: &dyn EventSink, vllm: &str, brief: String) {
+        let note = match self.endpoint.rules {
+            Rules::Vllm => Note::from(vllm),
+            _ => Note::Preamble { vllm: vllm.to_owned(), brief },
+        };
+        sink.event(RunEvent::status(note));
+    }
 }
 
 #[derive(Debug, Clone, Default)]

@@ -85,8 +85,8 @@ pub enum Error {
     LineNotObject { path: PathBuf, line: usize },
     #[error("{}, row {row}: field {field:?} must be {expected}", path.display())]
     RowField { path: PathBuf, row: usize, field: String, expected: &'static str },
-    #[error("{} has no column {column:?}", path.display())]
-    NoColumn { path: PathBuf, column: &'static str },
+    #[error("{} has no column {column:?}{}", path.display(), map_advice(column, found))]
+    NoColumn { path: PathBuf, column: &'static str, found: Vec<String> },
     #[error("{} is not valid JSON", path.display())]
     FileNotJson { path: PathBuf, source: ParseError },
     #[error("{} is not a JSON list of objects", path.display())]
@@ -315,4 +315,11 @@ pub enum ImageProblem {
     Unreachable { reason: String },
     #[error("it is larger than {limit} bytes")]
     TooLarge { limit: u64 },
+}
+
+/// How to read another column instead, if the names of the columns are known.
+fn map_advice(column: &str, found: &[String]) -> String {
+    let Some(first) = found.first() else { return String::new() };
+    let names: Vec<String> = found.iter().map(|name| format!("{name:?}")).collect();
+    format!(" (it has {}): use --map {column}={first}", names.join(", "))
 }

@@ -116,7 +116,7 @@ static PART: Group = group("scaling options", "options", "Sessions to keep, and 
 
 pub(crate) static TRACE_TABLE: Table = Table {
     command: "tacho convert trace",
-    about: "Convert a trace of any known format to one model: conversations, agents, recorded traffic.",
+    about: "Convert a trace to tacho's session format: conversations, agents, recorded traffic.",
     examples: &[
         ("tacho convert trace conversation_trace.jsonl", "what a trace says: who waits for whom, and how long"),
         ("tacho convert trace sharegpt.json --to conversations --output conv.json", "another format"),

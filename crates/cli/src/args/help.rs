@@ -3,3 +3,4 @@
 mod migrating;
 pub(crate) mod suggest;
 pub(crate) mod topics;
+pub(crate) mod warnings;

@@ -216,7 +216,7 @@ impl LatencyArgs {
         let args = Self::from(v);
         args.common.check(args.common.backend(Backend::Vllm))?;
         for (given, flag) in [(args.use_beam_search, "--use-beam-search"), (args.common.profile, "--profile")] {
-            let problem = format!("the simulated engine cannot honour {flag}: remove it, or run a real engine");
+            let problem = format!("the simulated engine does not support {flag}: remove it, or run a real engine");
             refuse_if(given && args.common.sim, problem)?;
         }
         Ok(args)
@@ -230,7 +230,7 @@ pub(crate) static STARTUP_TABLE: Table = Table {
         ("tacho startup --model Qwen/Qwen3-8B --num-iters-cold 1", "one cold start, three warm ones"),
         ("tacho startup --sim", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY, &LIVE],
     flags: rows!(&[HELP], STARTS, &[OUTPUT_JSON], engine::FLAGS, &[SIM, LOG], live::FLAGS, WORKER_ROWS),
     ..Table::PLAIN
 };

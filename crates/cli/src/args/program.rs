@@ -9,7 +9,7 @@ use tacho_args::grammar::{Parsed, Values, Wanted};
 use tacho_args::{UsageError, help};
 
 use super::error::ArgError;
-use super::help::topics;
+use super::help::{topics, warnings};
 use super::scripts;
 use crate::code::Exit;
 use crate::terminal::columns;
@@ -93,8 +93,7 @@ static FAMILIES: &[Family] = &[
 fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        [] => return Ok(Invocation::Print(top_help(commands, columns()))),
-        ["-h"] => return Ok(Invocation::Print(top_basics(commands, columns()))),
+        [] | ["-h"] => return Ok(Invocation::Print(top_basics(commands, columns()))),
         ["help", ..] | ["-h" | "--help", _, ..] => return help_on(commands, &args[1..]),
         ["-v" | "-V" | "--version", ..] => {
             return Ok(Invocation::Print(version()));
@@ -130,6 +129,11 @@ fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation,
             outside(commands, &[words, &["--help".to_owned()]].concat())
         }
         None => {
+            if let [code] = words
+                && let Some(text) = warnings::explained(code, columns())
+            {
+                return Ok(Invocation::Print(text));
+            }
             let topics = topics::TOPICS.iter().map(|topic| topic.name);
             let choices = topics.chain(after(commands, "")).collect();
             Err(ArgError::Usage { command: HELP, error: bad_word("topic", &words[0], choices) })
@@ -159,6 +163,9 @@ pub(crate) const UTILITIES: &str = "utilities";
 /// The sections in the order of the help.
 pub(crate) const SECTIONS: [&str; 6] = [SERVER, ENGINE, SERIES, RESULTS, PLANNING, UTILITIES];
 
+/// Sections of which the short help has only the names of the commands.
+const FOR_LATER: [&str; 2] = [ENGINE, UTILITIES];
+
 /// The first commands to try.
 const EXAMPLES: [(&str, &str); 4] = [
     ("tacho serve --sim", "a first benchmark, of the built-in simulator"),
@@ -167,14 +174,14 @@ const EXAMPLES: [(&str, &str); 4] = [
     ("tacho help rates", "one of the topics below"),
 ];
 
-/// The commands by section, each with what `about` leaves of its description.
-fn sections(commands: &[Command], width: usize, about: fn(&'static str) -> &'static str) -> String {
+/// The commands by section.
+fn sections(commands: &[Command], width: usize) -> String {
     let summary = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
     let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(summary, width));
     for title in SECTIONS {
         out += &format!("\n{title}:\n");
         for command in commands.iter().filter(|command| command.section == title) {
-            out += &help::columns(command.spellings[0], about(command.table.about), 20, width);
+            out += &help::columns(command.spellings[0], command.table.about, 20, width);
         }
     }
     out
@@ -182,7 +189,20 @@ fn sections(commands: &[Command], width: usize, about: fn(&'static str) -> &'sta
 
 /// `tacho -h`: one screen.
 pub(crate) fn top_basics(commands: &[Command], width: usize) -> String {
-    let first = |about: &'static str| about.split([':', ';', ',', '.']).next().unwrap_or(about);
+    let mut out = "usage: tacho <command> [options]\n\n".to_owned();
+    for title in SECTIONS {
+        let commands = commands.iter().filter(|command| command.section == title);
+        if FOR_LATER.contains(&title) {
+            let names: Vec<&str> = commands.map(|command| command.spellings[0]).collect();
+            out += &format!("{}\n", help::paragraph(&format!("{title}: {}", names.join(", ")), width));
+            continue;
+        }
+        out += &format!("{title}:\n");
+        for command in commands {
+            let about = command.table.about.split([':', ';', ',', '.']).next().unwrap_or_default();
+            out += &help::columns(command.spellings[0], about, 20, width);
+        }
+    }
     let topics: Vec<&str> = topics::TOPICS.iter().map(|topic| topic.name).collect();
     let more = [
         ("first benchmark", "tacho serve --sim".to_owned()),
@@ -191,12 +211,12 @@ pub(crate) fn top_basics(commands: &[Command], width: usize) -> String {
         ("more", "tacho --help".to_owned()),
     ];
     let more = more.iter().map(|(what, how)| help::columns(what, how, 20, width));
-    sections(commands, width, first) + "\n" + &more.collect::<String>()
+    out + "\n" + &more.collect::<String>()
 }
 
 /// The help of `tacho` itself.
 pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
-    let mut out = sections(commands, width, |about| about);
+    let mut out = sections(commands, width);
     let below = "Commands that vLLM has are also available as `tacho bench serve` and so on.";
     out += &format!("\n{}\n\nexamples:\n", help::paragraph(below, width));
     for (line, what) in EXAMPLES {

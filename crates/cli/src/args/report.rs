@@ -19,7 +19,7 @@ static LOG_FILES: Group = group("files of logs", "options for logs", "Files to w
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
-    about: "Report runs again from their logs or results, or make the tables of a directory of results.",
+    about: "Rebuild reports from logs or results; tabulate a directory of results.",
     examples: &[
         ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
@@ -28,10 +28,10 @@ pub(crate) static TABLE: Table = Table {
             "makes the page of a run, of its log if that is in the same directory",
         ),
         ("tacho report result.json --card run.png", "makes a picture of the result to share"),
-        ("tacho report a.json b.json --html both.html", "lays the distributions of two runs on each other"),
+        ("tacho report a.json b.json --html both.html", "overlays the distributions of two runs"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
-    groups: &[&REPORT, &LOG, &LOG_FILES],
+    groups: &[&REPORT, &LOG_FILES, &LOG],
     flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
@@ -52,7 +52,7 @@ flags! {
             goodput: Option<GoodputLimits> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;
             window: Option<Window> = own(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
-                 window; either side may be left out. steady is the part that the report calls so.") => window;
+                 window; either side may be left out. `steady` selects the steady-state window.") => window;
             tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
                 "Tokenizer to count responses again, if its recorded name is not found.");
             save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");

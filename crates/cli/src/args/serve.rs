@@ -217,7 +217,7 @@ impl ServeArgs {
 
 fn not_predicted(flag: &str) -> ArgError {
     Refusal::other(format!(
-        "a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve"
+        "a prediction does not support {flag}, since nothing is sent: remove it, or measure with tacho serve"
     ))
     .into()
 }

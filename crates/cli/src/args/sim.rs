@@ -19,7 +19,7 @@ static FAULTS: Group =
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho sim",
-    about: "Serve the APIs of LLM servers from a simulated engine: no GPU, no weights.",
+    about: "Run a simulated LLM server: OpenAI-compatible, no GPU, no weights.",
     examples: &[
         ("tacho sim --port 8000", "then: tacho serve --port 8000"),
         ("tacho sim --error-rate 0.01 --stall-rate 0.05 --stall-seconds 2", "a server with occasional faults"),

@@ -15,7 +15,7 @@ use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::style;
 
 use crate::args::serve::{Destination, Outputs};
-use crate::exit::saved;
+use crate::exit::{Misused, saved};
 
 impl Outputs {
     /// Checks that the files are writable before the run starts.
@@ -23,10 +23,10 @@ impl Outputs {
         if let Some(path) = &self.requests {
             requests::Format::of(path)
                 .ok_or_else(|| tacho_report::Error::RequestsFormat { path: path.clone() })
-                .context("--save-requests")?;
+                .map_err(|error| Misused(format!("--save-requests {error}")))?;
         }
         if let Some(path) = &self.card {
-            card::check(path).context("--card")?;
+            card::check(path).map_err(|error| Misused(format!("--card {error}")))?;
         }
         let summary = self.summary.as_ref().and_then(|summary| match summary {
             Destination::File(path) => Some(path),

@@ -123,7 +123,7 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
         values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
     if let Some(flag) = values.first_tagged(SHAPES_LOAD) {
         return Err(Refusal::other(format!(
-            "a plan cannot honour {flag} in --bench-cmd: requests come at the rates that the plan simulates; remove it, or see \
+            "a plan does not support {flag} in --bench-cmd: requests come at the rates that the plan simulates; remove it, or see \
              tacho predict"
         ))
         .into());

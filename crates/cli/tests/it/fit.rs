@@ -147,7 +147,7 @@ fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     for flag in served.into_iter().chain(more) {
         let refused = place.run(&[&words[..], flag].concat());
         let said = stderr(&refused);
-        assert!(refused.status.code() == Some(2) && said.contains("a prediction cannot honour"), "{flag:?}: {said}");
+        assert!(refused.status.code() == Some(2) && said.contains("a prediction does not support"), "{flag:?}: {said}");
     }
 }
 
@@ -163,7 +163,7 @@ fn embeddings_take_one_step_and_a_plan_refuses_what_it_does_not_play() {
     // 6.4 ms, 32 us per token, and a small overhead.
     assert!((7.9..8.2).contains(&latency), "{latency}");
     for (flag, said) in
-        [("--max-concurrency 4", "a plan cannot honour"), ("--duration 5", "a prediction cannot honour")]
+        [("--max-concurrency 4", "a plan does not support"), ("--duration 5", "a prediction does not support")]
     {
         let bench = format!("serve --num-prompts 20 {flag}");
         let plan = ["plan", "--sim-profile", "tiny", "--rate", "4", "--sla", "p99_ttft_ms<=3", "--bench-cmd", &bench];

@@ -67,7 +67,7 @@ fn what_the_hub_lacks_is_one_clear_line() {
     let split = run(&place, &hub, "0", &[&DATASET[..], &["--hf-split", "train"]].concat());
     assert!(stderr(&split).contains("openai/gsm8k has no data files of the split \"train\""), "{}", stderr(&split));
     let offline = run(&place, &hub, "1", &["serve", "--sim", "--tokenizer", "org/other"]);
-    assert!(stderr(&offline).contains("HF_HUB_OFFLINE forbids to ask"), "{}", stderr(&offline));
+    assert!(stderr(&offline).contains("HF_HUB_OFFLINE=1 disables downloads"), "{}", stderr(&offline));
     assert_eq!(offline.status.code(), Some(1));
 }
 

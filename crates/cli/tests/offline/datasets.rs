@@ -139,8 +139,11 @@ fn media_need_an_engine_that_sees_them() {
     assert!(text(&served.stderr).contains(expected), "{}", text(&served.stderr));
     for (words, expected) in [
         (&["--dataset-name", "random-mm"][..], "random-mm needs --backend vllm-chat or openai-chat"),
-        (&["--dataset-name", "custom"], "argument --dataset-name: invalid choice: 'custom' (choose from 'sharegpt'"),
-        (&["--backend", "hf", "--hf-max-batch-size", "2", "--max-model-len", "9"], "hf cannot honour --max-model-len"),
+        (&["--dataset-name", "custom"], "argument --dataset-name: invalid choice: 'custom'"),
+        (
+            &["--backend", "hf", "--hf-max-batch-size", "2", "--max-model-len", "9"],
+            "hf does not support --max-model-len",
+        ),
         (&["--backend", "openai", "--enforce-eager"], "--enforce-eager has no meaning for --backend openai"),
     ] {
         let output = tacho(directory.path(), &[&["throughput"], words].concat());

@@ -43,6 +43,13 @@ pub(super) use notes;
 pub enum Note {
     /// A sentence, possibly of several lines.
     Text(String),
+    /// A line that vLLM prints before the requests. A terminal shows `brief` instead, or nothing if it is empty.
+    Preamble {
+        /// The line.
+        vllm: String,
+        /// What a terminal shows.
+        brief: String,
+    },
     /// The warm-up requests are complete.
     WarmupDone,
     /// The progress of a client of a multi-turn benchmark.
@@ -57,7 +64,7 @@ impl Note {
     /// The sentence, possibly of several lines.
     pub fn text(&self, layout: &dyn Layout) -> String {
         match self {
-            Note::Text(text) | Note::Client(text) => text.clone(),
+            Note::Text(text) | Note::Client(text) | Note::Preamble { vllm: text, .. } => text.clone(),
             Note::WarmupDone => "Warmup run completed.".to_owned(),
             Note::Sweep(note) => note.text(layout),
             Note::Command(title, words) => format!("{title}{}", layout.command(words)),

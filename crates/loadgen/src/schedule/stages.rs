@@ -102,6 +102,11 @@ impl Stages {
             start = span.end;
             spans.push(span);
         }
+        let twice = |at: &usize| spans[..*at].iter().any(|span| span.name == spans[*at].name);
+        if let Some(at) = (1..spans.len()).find(twice) {
+            let (name, problem) = (spans[at].name.clone(), "another stage has the same name");
+            return Err(Error::Stage { name, problem });
+        }
         let stages = Stages { stages: stages.into(), spans: spans.into() };
         stages.together().map_or(Ok(stages.clone()), |problem| Err(Error::Stages { problem }))
     }
@@ -109,13 +114,10 @@ impl Stages {
     /// Why the stages do not fit together.
     fn together(&self) -> Option<&'static str> {
         let closed = self.spans.iter().filter(|span| span.limit.is_some()).count();
-        let twice = |at: usize| self.spans[..at].iter().any(|span| span.name == self.spans[at].name);
         if self.spans.is_empty() {
             Some("no stage is given")
         } else if self.spans.len() > MAX_STAGES {
             Some("there are more than 100 stages")
-        } else if (0..self.spans.len()).any(twice) {
-            Some("two stages have the same name")
         } else if closed != 0 && closed != self.spans.len() {
             Some("some stages have a rate and some a concurrency limit: use one kind of load for all stages")
         } else if closed == 0 && self.requests() == 0 {

@@ -19,9 +19,6 @@ const NOT_NEEDED: [(&str, bool); 16] = [
     ("--quiet", false),
     ("--no-charts", false),
 ];
-/// Most characters of a word; longer ones are shortened in the middle.
-const LONGEST: usize = 72;
-
 /// The words of a shell command, without the program's path and the flags for output.
 pub(super) fn to_repeat(command: &str) -> Vec<String> {
     let mut words = words(command).into_iter();
@@ -31,7 +28,7 @@ pub(super) fn to_repeat(command: &str) -> Vec<String> {
         match NOT_NEEDED.iter().find(|(known, _)| *known == flag) {
             Some((_, true)) if !has_value => drop(words.next()),
             Some(_) => {}
-            None => kept.push(shortened(&word)),
+            None => kept.push(word),
         }
     }
     kept
@@ -39,15 +36,6 @@ pub(super) fn to_repeat(command: &str) -> Vec<String> {
 
 fn program_name(path: &str) -> String {
     path.trim_matches('\'').rsplit('/').next().unwrap_or("tacho").to_owned()
-}
-
-fn shortened(word: &str) -> String {
-    let characters: Vec<char> = word.chars().collect();
-    if characters.len() <= LONGEST {
-        return word.to_owned();
-    }
-    let (start, end) = (&characters[..LONGEST * 2 / 3], &characters[characters.len() - LONGEST / 4..]);
-    start.iter().chain(&['…']).chain(end).collect()
 }
 
 /// Splits at spaces outside quotes; the quotes stay.
@@ -77,7 +65,5 @@ mod tests {
         let expected = ["tacho", "serve", "--model", "m", "--extra-body", "'{\"a\": \"it'\\''s\"}'", "--seed", "7"];
         assert_eq!(kept, expected);
         assert_eq!(to_repeat(""), Vec::<String>::new());
-        let long = to_repeat(&format!("tacho serve --extra-body {}", "x".repeat(10_000)));
-        assert!(long[3].chars().count() <= LONGEST && long[3].contains('…'));
     }
 }

@@ -19,7 +19,9 @@ const GOOD: Color = Color::hex(0x1d_7f_4e);
 const WARNING: Color = Color::hex(0xa8_5b_00);
 const BAD: Color = Color::hex(0xc0_26_26);
 
-const COMMAND_LINES: usize = 3;
+/// Font sizes of the command with the distance of their lines: a long one gets a smaller font.
+const COMMAND: [(f64, f64); 4] = [(15.0, 22.0), (13.0, 18.0), (11.0, 15.0), (9.0, 12.0)];
+const COMMAND_HEIGHT: f64 = 82.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tile {
@@ -68,7 +70,7 @@ impl Card {
         text(&mut scene, (MARGIN, 133.0), &self.load, 19.0, SOFT, WIDTH);
         let dot = (MARGIN + 7.0, 166.5);
         scene.shapes.push(Shape::Disc { center: dot, radius: 7.0, fill: tone, hint: None });
-        text(&mut scene, (MARGIN + 24.0, 173.0), &self.verdict, 19.0, tone, WIDTH - 24.0);
+        text(&mut scene, (MARGIN + 24.0, 173.0), clauses(&self.verdict, 19.0, WIDTH - 24.0), 19.0, tone, WIDTH - 24.0);
         let count = self.tiles.len().max(1) as f64;
         let wide = (WIDTH - (count - 1.0) * GAP) / count;
         for (at, tile) in self.tiles.iter().enumerate() {
@@ -95,10 +97,17 @@ impl Card {
         if self.command.is_empty() {
             return;
         }
-        let (top, size, step) = (502.0, 15.0, 22.0);
-        scene.rect((MARGIN, top), (MARGIN + WIDTH, top + 82.0), Some(TILE), None);
-        let lines = wrapped(&self.command, size, WIDTH - 32.0);
-        let first = top + 41.0 - (lines.len() as f64 - 1.0) * step / 2.0 + size * 0.36;
+        let (top, width) = (502.0, WIDTH - 32.0);
+        scene.rect((MARGIN, top), (MARGIN + WIDTH, top + COMMAND_HEIGHT), Some(TILE), None);
+        let fits = |&(size, step): &(f64, f64)| {
+            let lines = wrapped(&self.command, size, width);
+            let is_whole = lines.iter().all(|line| text_width(line, size) <= width);
+            (is_whole && lines.len() as f64 * step <= COMMAND_HEIGHT - 10.0).then_some((lines, size, step))
+        };
+        // Half a command repeats nothing.
+        let long = || (vec!["The command is too long for this card: the result file has it.".to_owned()], 15.0, 22.0);
+        let (lines, size, step) = COMMAND.iter().find_map(fits).unwrap_or_else(long);
+        let first = top + COMMAND_HEIGHT / 2.0 - (lines.len() as f64 - 1.0) * step / 2.0 + size * 0.36;
         for (at, line) in lines.iter().enumerate() {
             text(scene, (MARGIN + 16.0, first + at as f64 * step), line, size, INK, WIDTH - 32.0);
         }
@@ -156,19 +165,27 @@ fn draw_piece(scene: &mut Scene, points: &[(f64, f64)], bottom: f64) {
     scene.path(points.to_vec(), false, None, Some(Stroke::solid(CURVE, 2.0)), None);
 }
 
-/// Words in lines of a width; the last line is truncated.
+/// Words in lines of a width.
 fn wrapped(words: &[String], size: f64, width: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.iter().map(|word| harmless_line(word)) {
         let last = lines.last_mut().expect("never empty");
         let longer = if last.is_empty() { word.clone() } else { format!("{last} {word}") };
-        if last.is_empty() || lines.len() == COMMAND_LINES || text_width(&longer, size) <= width {
+        if last.is_empty() || text_width(&longer, size) <= width {
             *lines.last_mut().expect("never empty") = longer;
         } else {
             lines.push(word);
         }
     }
     lines
+}
+
+/// As many whole clauses of a sentence as fit, and at least one.
+fn clauses(sentence: &str, size: f64, width: f64) -> &str {
+    let ends = sentence.match_indices([':', ';', ',', '(']).map(|(at, _)| at).chain([sentence.len()]);
+    let parts: Vec<&str> = ends.map(|at| sentence[..at].trim_end()).collect();
+    let fits = |part: &&&str| text_width(part, size) <= width;
+    parts.iter().rev().find(fits).or(parts.get(1)).or(parts.first()).copied().unwrap_or(sentence)
 }
 
 fn text(scene: &mut Scene, at: (f64, f64), text: &str, size: f64, color: Color, width: f64) {

@@ -149,7 +149,7 @@ fn metrics_that_are_missing_are_dashes() {
     let none = RunRecord::compute(setup, Measured { samples, duration: 1.0, ..Measured::default() });
     let card = of_record(&none, &About::default());
     assert_fits(&card);
-    assert_eq!((card.tone, card.verdict.as_str()), (Tone::Bad, "no request succeeded"));
+    assert_eq!((card.tone, card.verdict.as_str()), (Tone::Bad, "NOT USABLE: no request succeeded"));
     assert!(card.tiles.iter().all(|tile| tile.value == "–" && tile.interval.is_empty() && tile.below.is_empty()));
     assert!(card.foot.contains("5 requests in 1.00 s, 5 failed"), "{}", card.foot);
 }
@@ -172,5 +172,5 @@ fn results_without_requests_have_cards_too() {
     judged
         .set("tacho", parse(r#"{"version": 1, "caveats": [{"text": "one"}, {"text": "two"}]}"#).unwrap_or(Value::Null));
     let card = of_stored(&StoredRun::from_dict(&judged).unwrap());
-    assert_eq!((card.tone, card.verdict.as_str()), (Tone::Warning, "(1 of 2) one"));
+    assert_eq!((card.tone, card.verdict.as_str()), (Tone::Warning, "USABLE WITH CARE: (1 of 2) one"));
 }

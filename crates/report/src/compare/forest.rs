@@ -62,6 +62,10 @@ impl ForestRow {
         }
     }
 
+    fn is_decided(&self) -> bool {
+        self.verdict.1 != Ink::Yellow
+    }
+
     fn printed_change(&self) -> f64 {
         printed_change(self.values, self.change)
     }
@@ -133,12 +137,14 @@ fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
     cells.into_iter().collect::<String>().trim_end().to_owned()
 }
 
-/// The ends of a page's axis: round changes beyond every change and limit. Losses reach further than gains, and one
-/// wide interval sets neither.
+/// The ends of a page's axis: round changes beyond every limit and every change that is decided; without one, beyond
+/// every change. A wide interval does not set it.
 fn span(rows: &[ForestRow]) -> (f64, f64) {
     const ROUND: [f64; 11] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0];
-    let ends =
-        || rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change])).filter(|end| end.is_finite());
+    let any_decided = rows.iter().any(ForestRow::is_decided);
+    let counts = |row: &&ForestRow| row.is_decided() || !any_decided;
+    let changes = || rows.iter().filter(counts).map(|row| row.change);
+    let ends = || rows.iter().flat_map(|row| row.limits.iter().copied()).chain(changes()).filter(|end| end.is_finite());
     let round = |end: f64| ROUND.into_iter().find(|round| *round >= end * 1.1).unwrap_or(10.0);
     let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |most: f64, end| most.max(-end)));
     // Zero stays away from the edges.

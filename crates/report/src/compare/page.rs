@@ -9,6 +9,7 @@ use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::names::short_names;
 use super::repeats::{are_repeats, head_and_table};
+use super::verdicts::times;
 use super::{CompareSpec, Side, Verdicts, warnings};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, html_table, page};
@@ -165,10 +166,27 @@ fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec, shown: usize) -> 
     let head = head.verdict(tone, &verdicts.sentence(spec), differs.as_deref(), None);
     let known = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
     known.take(shown).fold(head, |head, effect| {
-        let values = format!("{} → {}, {}", printed(effect.base), printed(effect.new), verdict(effect).text());
-        let shown = printed_change((effect.base, effect.new), effect.change);
-        head.card(&in_words(&effect.key), &change(shown), &values)
+        let values = format!("{} → {}", printed(effect.base), printed(effect.new));
+        let shown = change(printed_change((effect.base, effect.new), effect.change));
+        match verdict(effect) {
+            Verdict::Better | Verdict::Worse => {
+                let (factor, interval) = split_interval(times(effect), spec);
+                head.card(&in_words(&effect.key), &factor, &format!("{values}, {}{interval}", verdict(effect).text()))
+            }
+            other => head.card(&in_words(&effect.key), other.text(), &format!("{values}, {shown}")),
+        }
     })
+}
+
+/// A factor, and its interval as a further part of a sentence.
+fn split_interval(times: String, spec: &CompareSpec) -> (String, String) {
+    match times.split_once(" (") {
+        Some((factor, interval)) => {
+            let interval = format!(", {}% CI {}", spec.confidence.percent(), interval.trim_end_matches(')'));
+            (factor.to_owned(), interval)
+        }
+        None => (times, String::new()),
+    }
 }
 
 /// Metrics of the head, the first three that were compared.

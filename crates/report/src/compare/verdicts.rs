@@ -55,7 +55,7 @@ impl Verdicts {
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
                 let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
-                format!("{verdict} in {} ({}){more}", bare(&effect.key), bounds(effect))
+                format!("{verdict}: {} {}{more}", bare(&effect.key), times(effect))
             }));
         }
         let margin = spec.margin * 100.0;
@@ -64,6 +64,27 @@ impl Verdicts {
         parts.extend((open > 0).then(|| format!("{open} inconclusive")));
         format!("{}: {} ({}% confidence intervals).", self.title, parts.join("; "), spec.confidence.percent())
     }
+}
+
+/// A change as a factor with its interval: `1.12× slower (1.06–1.19)`.
+pub(super) fn times(effect: &Effect) -> String {
+    let is_less = effect.change < 0.0;
+    let factor = |change: f64| if is_less { 1.0 / (1.0 + change) } else { 1.0 + change };
+    let word = match (effect.key.ends_with("_ms"), is_less) {
+        (true, true) => "faster",
+        (true, false) => "slower",
+        (false, true) => "lower",
+        (false, false) => "higher",
+    };
+    let shown = |factor: f64| match factor {
+        large if !(0.0..=BEYOND).contains(&large) => "∞".to_owned(),
+        factor => format!("{factor:.2}"),
+    };
+    let interval = effect.interval.map_or_else(String::new, |(low, high)| {
+        let (from, to) = if is_less { (factor(high), factor(low)) } else { (factor(low), factor(high)) };
+        format!(" ({}–{})", shown(from), shown(to))
+    });
+    format!("{}× {word}{interval}", shown(factor(effect.change)))
 }
 
 /// The effect shown in place of the others: the largest significant one, by its nearer bound.

@@ -13,7 +13,7 @@ use crate::style::{Ink, fold, harmless_line, title};
 use crate::verdict::{Severity, Verdict};
 
 pub(crate) use self::facts::{costs, not_steady};
-pub(crate) use self::table::{audio_times, bounds, interval_of};
+pub(crate) use self::table::{audio_times, bounds, interval_of, within_slo};
 
 #[derive(Debug, Clone, Copy)]
 pub struct BlockStyle {
@@ -37,6 +37,8 @@ const SCREEN: usize = 24;
 const HINT: usize = 2;
 /// Most lines of a warning without `--verbose`.
 const WARNING: usize = 3;
+/// Most lines of a kind of failure without `--verbose`.
+const FAILURE: usize = 2;
 /// Fewest and most lines of a table of groups on a full screen: its head and some rows.
 const GROUPS: (usize, usize) = (3, 8);
 
@@ -120,7 +122,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     let facts = [
         (3, facts::load(record)),
         (9, facts::peak(record)),
-        (3, facts::failures(record)),
+        (3, facts::retries(record)),
         (7, facts::steady(record)),
         (4, facts::fluidity(record)),
         (4, facts::acceptance(record)),
@@ -132,6 +134,18 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
         (4, facts::cost(record)),
         (6, facts::client(record)),
     ];
+    let failures = facts::failures(record);
+    if !failures.is_empty() {
+        let lines = failures.iter().enumerate().flat_map(|(at, text)| {
+            let mut lines = labelled(if at == 0 { "failed" } else { "" }, text, style.width);
+            if !style.verbose && lines.len() > FAILURE {
+                lines.truncate(FAILURE);
+                lines[FAILURE - 1] += " …";
+            }
+            lines
+        });
+        parts.push(Part::new("failed", 1, lines.collect()));
+    }
     for (rank, fact) in facts {
         parts.extend(fact.map(|(label, text)| Part::new(label, rank, labelled(label, &text, style.width))));
     }
@@ -163,29 +177,40 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
 /// The warnings, the most severe first; on a full screen the others have one line each.
 fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
     let mut parts = Vec::new();
+    let word = verdict.word();
     if verdict.worst().is_none() {
-        parts.push(Part::new("", 0, vec![Ink::Green.paint(style.color, "✔ no warnings")]));
+        parts.push(Part::new("", 0, vec![Ink::Green.paint(style.color, &format!("✔ {word}: no warnings"))]));
     }
     for (order, finding) in verdict.findings.iter().enumerate() {
-        let (sign, word, ink, rank) = match finding.severity {
+        let (sign, kind, ink, rank) = match finding.severity {
             Severity::Bad => ("✗", "warning", Ink::Red, 1),
             Severity::Warning => ("!", "warning", Ink::Yellow, 5),
             Severity::Note => ("·", "note", Ink::Dim, 9),
         };
-        let head = format!("{sign} {word}[{}]:", finding.code);
-        let text = harmless_line(&finding.text);
-        let mut folded = fold(&format!("{head} {text}"), style.width, 2);
-        let most = if is_full && order > 0 { 1 } else { WARNING };
-        if !style.verbose && folded.len() > most {
-            folded.truncate(most);
-            let last = folded.last_mut().expect("it has a line");
-            *last = last.chars().take(style.width - 2).chain(" …".chars()).collect();
-        }
+        let name = format!("{kind}[{}]", finding.code);
+        let head = match order == 0 && verdict.worst().is_some() {
+            true => format!("{sign} {word}: {name}:"),
+            false => format!("{sign} {name}:"),
+        };
+        let text = format!("{head} {}", harmless_line(&finding.text));
+        let max_lines = if is_full && order > 0 { 1 } else { WARNING };
+        let mut folded = match style.verbose {
+            true => fold(&text, style.width, 2),
+            false => fold_clauses(&text, style.width, max_lines),
+        };
         folded[0] = folded[0].replacen(&head, &ink.paint(style.color, &head), 1);
-        let rank = if order == 0 { 0 } else { rank };
-        parts.push(Part::new(&format!("{word}[{}]", finding.code), rank, folded));
+        parts.push(Part::new(&name, if order == 0 { 0 } else { rank }, folded));
     }
     parts
+}
+
+/// As many whole clauses of a text as fit into this many lines, and at least one.
+fn fold_clauses(text: &str, width: usize, max_lines: usize) -> Vec<String> {
+    let ends = text.match_indices([';', ':', '(']).map(|(at, _)| at).filter(|at| text[..*at].contains("]:"));
+    let clause = |end: usize| fold(text[..end].trim_end(), width, 2);
+    let ends: Vec<usize> = ends.chain([text.len()]).collect();
+    let fitting = ends.iter().rev().map(|end| clause(*end)).find(|lines| lines.len() <= max_lines);
+    fitting.unwrap_or_else(|| clause(ends[0]))
 }
 
 /// A line ends between two parts, not within one that fits into a line.

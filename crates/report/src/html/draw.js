@@ -202,7 +202,7 @@ const Draw = (() => {
       };
       const fit = (axis, name) => {
         if (axis.range) return axis.range.map((v) => axis.to(v));
-        const lists = this.shown(name).map(inside), most = lists.flat().reduce((a, b) => Math.max(a, b), 0);
+        const lists = this.shown(name).map(inside), most = lists.flat().filter(Number.isFinite).reduce((a, b) => Math.max(a, b), 0);
         // A limit far above everything would flatten the curves.
         for (const layer of this.shown(name)) if (layer.kind === "level" && layer.at <= most * 3) lists.push([layer.at]);
         const [low, high] = axis.fit(lists);
@@ -217,7 +217,8 @@ const Draw = (() => {
         const lists = this.group.flatMap((plot) => plot.layers.filter((l) => !ALOFT.includes(l.kind)).map((l) => l.x));
         return this.x.fit(lists);
       }
-      return this.x.fit(this.layers.filter((layer) => !ALOFT.includes(layer.kind)).map((layer) => layer.x));
+      const lists = this.layers.filter((layer) => !ALOFT.includes(layer.kind)).map((layer) => layer.x), most = Math.max(...lists.flat());
+      return this.x.fit([...lists, this.layers.filter((layer) => layer.slo && layer.at <= most * 3).map((layer) => layer.at)]);
     }
 
     redraw() {
@@ -516,9 +517,10 @@ const Draw = (() => {
       pen.font = "10px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "top";
-      let end = -Infinity;
-      const rows = [];
-      for (const layer of this.shown().filter((layer) => layer.kind === "rule").sort((a, b) => a.at - b.at)) {
+      let start = Infinity;
+      const rows = [], rules = this.shown().filter((layer) => layer.kind === "rule").sort((a, b) => a.at - b.at);
+      // Percentiles get their names from the highest down: close ones move to the left.
+      for (const layer of [...rules.filter((layer) => layer.slo || layer.stage), ...rules.filter((layer) => !layer.slo && !layer.stage).reverse()]) {
         const x = this.px(layer.at);
         if (!(x >= area.left && x <= area.left + area.w)) continue;
         pen.strokeStyle = pen.fillStyle = css(layer.slo ? "--bad" : "--soft");
@@ -533,7 +535,7 @@ const Draw = (() => {
           // In the first of three rows where it covers no other name.
           const middle = x + 2 * half + 6 < area.left + area.w ? x + 4 + half : x - 4 - half, row = [0, 1, 2].find((k) => middle - half > (rows[k] ?? -Infinity) + 4);
           if (row !== undefined) { this.words(layer.text, middle, area.top + 4 + 12 * row); rows[row] = middle + half; }
-        } else if (x - half > end + 4) { pen.fillText(layer.text, x, area.top - 10); end = x + half; }
+        } else { const middle = Math.min(x, start - half - 4); pen.fillText(layer.text, middle, area.top - 10); start = middle - half; }
       }
     }
 

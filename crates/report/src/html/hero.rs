@@ -8,6 +8,7 @@ use super::escape;
 use crate::console::bounds;
 use crate::style::{short, short_tick};
 use crate::tables::markdown::plain;
+use crate::verdict::{Severity, word};
 
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
@@ -19,6 +20,17 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// The verdict on a run with this tone.
+    pub(crate) fn word(self) -> &'static str {
+        word(match self {
+            Tone::Good => None,
+            Tone::Warning => Some(Severity::Warning),
+            Tone::Bad => Some(Severity::Bad),
+        })
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct Head {
     pub(crate) title: String,
@@ -27,6 +39,8 @@ pub struct Head {
     inputs: Vec<String>,
     verdict: String,
     cards: Vec<String>,
+    /// Whether the metrics are not to be used: their cards are gray.
+    doubtful: bool,
 }
 
 impl Head {
@@ -89,6 +103,11 @@ impl Head {
         self
     }
 
+    pub(crate) fn doubtful(mut self, doubtful: bool) -> Self {
+        self.doubtful = doubtful;
+        self
+    }
+
     pub(crate) fn html(&self) -> String {
         let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
         let facts: String = self.facts.iter().filter(|(_, value)| !value.is_empty()).map(item).collect();
@@ -99,7 +118,8 @@ impl Head {
             false => format!("<div class=\"verdict bad\"><b>Warnings of the runs</b><ul>{warnings}</ul></div>\n"),
         };
         let cards = self.cards.concat();
-        let cards = if cards.is_empty() { cards } else { format!("<div class=\"hero\">{cards}</div>\n") };
+        let class = if self.doubtful { "hero doubtful" } else { "hero" };
+        let cards = if cards.is_empty() { cards } else { format!("<div class=\"{class}\">{cards}</div>\n") };
         format!("<h1>{}</h1>\n{facts}{warnings}{}{cards}", escape(&self.title), self.verdict)
     }
 }

@@ -82,14 +82,20 @@ impl Live {
         }
     }
 
-    /// The text of a note: vLLM's wording for a file, tacho's for a terminal, no wider than the screen.
-    fn status(&self, note: &Note) -> String {
+    /// The text of a note: vLLM's wording for a file, tacho's for a terminal, no wider than the screen, which vLLM's
+    /// preamble would fill.
+    fn status(&self, note: &Note) -> Option<String> {
         match self.is_read {
             true => {
                 let width = columns_of(&io::stdout()).unwrap_or(USUAL_COLUMNS);
-                on_screen(&harmless(&sentence::for_person(note, width)), width)
+                let text = match note {
+                    Note::Preamble { brief, .. } if brief.is_empty() => return None,
+                    Note::Preamble { brief, .. } => brief.clone(),
+                    other => sentence::for_person(other, width),
+                };
+                Some(on_screen(&harmless(&text), width))
             }
-            false => harmless(&sentence::of(note)),
+            false => Some(harmless(&sentence::of(note))),
         }
     }
 
@@ -177,7 +183,11 @@ fn room(work: Work) -> usize {
 impl EventSink for Live {
     fn event(&self, event: RunEvent) {
         match event {
-            RunEvent::Status(note) => self.state().say(|state| &mut state.out, &self.status(&note)),
+            RunEvent::Status(note) => {
+                if let Some(text) = self.status(&note) {
+                    self.state().say(|state| &mut state.out, &text);
+                }
+            }
             RunEvent::Warning(note) => {
                 let line = format!("warning: {}", harmless_line(&sentence::of(&note)));
                 let line = if self.target.is_some() { on_screen(&line, width()) } else { line };

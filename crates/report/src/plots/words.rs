@@ -9,10 +9,10 @@ use super::sweep::python_text;
 const SETTINGS: [(&str, &str); 6] = [
     ("request_rate", "request rate (requests/s)"),
     ("max_concurrency", "maximum concurrency (requests)"),
-    ("sessions_concurrency", "concurrent sessions"),
+    ("sessions_concurrency", "concurrency (sessions)"),
     ("num_prompts", "requests"),
     ("random_input_len", "prompt length (tokens)"),
-    ("random_output_len", "answer length (tokens)"),
+    ("random_output_len", "output length (tokens)"),
 ];
 
 /// The key as text, with its unit if it has one.

@@ -63,8 +63,8 @@ fn failures_are_shown_without_a_servers_escapes() {
     let mut record = record(plain_setup(), samples);
     record.measured.probe = Some(ProbeStatistics { failed: 2, ..ProbeStatistics::default() });
     let block = own_report(&record);
-    assert!(block.contains("failed         1 http_error · 2 probes"), "{block}");
-    assert!(block.contains("warning[requests_failed]: ") && block.contains("Error\\x1b[2J"), "{block}");
+    assert!(block.contains("failed         1 HTTP 500: Server Error\\x1b[2J"), "{block}");
+    assert!(block.contains("warning[requests_failed]: ") && block.contains("2 probes"), "{block}");
     assert!(block.contains("warning[few_samples]: "), "{block}");
     assert!(vllm_report(&record).contains("Error 0: Server Error\\x1b[2J\nsecond line\n"));
 }

@@ -128,7 +128,7 @@ fn a_run_without_a_success_has_a_page_too() {
         let mut out = Vec::new();
         write_page(&record, &About::default(), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
-        assert!(page.contains("No request succeeded") && !page.contains("class=\"card\""));
+        assert!(page.contains("NOT USABLE: no request succeeded") && !page.contains("class=\"card\""));
         opens(&page);
     }
 }

@@ -1,6 +1,6 @@
 //! The main run: the load generator and the background tasks that run while it sends.
 
-mod announce;
+pub(crate) mod announce;
 pub(crate) mod components;
 pub(crate) mod measure;
 mod probe;

@@ -212,9 +212,8 @@ fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result
         let name = plan.model.served_name.clone().filter(|name| !name.is_empty());
         return Ok((id.clone(), name.unwrap_or_else(|| id.clone())));
     }
-    sink.event(RunEvent::status("Model not specified, fetching first model from server..."));
+    plan.preamble(sink, "Model not specified, fetching first model from server...");
     let model = first_model(caller)?;
-    let found = format!("First model name: {}, first model id: {}", model.name, model.root);
-    sink.event(RunEvent::status(found));
+    plan.preamble(sink, &format!("First model name: {}, first model id: {}", model.name, model.root));
     Ok((model.root, model.name))
 }

@@ -1,16 +1,16 @@
 //! One run in the order of its phases: prepare, warm up, drive, finish.
 
 use tacho_client::Client;
-use tacho_core::{EventSink, RunEvent, Timestamp};
+use tacho_core::{EventSink, Timestamp};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::replicas::ReplicaHealth;
 use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::plan::ServePlan;
-use crate::serve::drive::RunContext;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::server::Server;
+use crate::serve::drive::{RunContext, announce};
 use crate::serve::finish::{Finished, finish};
 use crate::serve::log::open::OpenedLog;
 use crate::serve::prepare::Prepared;
@@ -38,7 +38,8 @@ pub fn run(
     warmed.inspect_err(|_| {
         coordinator.as_ref().map(|coordinator| coordinator.exchange_stop(false, stop.draining()));
     })?;
-    sink.event(RunEvent::status("Starting main benchmark run..."));
+    let total = prepared.measured_requests(plan, &identity.requests);
+    announce::start(plan, &prepared, total, sink);
     let server = Server::begin(plan, &prepared, &components, stop, sink);
     let context = RunContext {
         plan,
@@ -47,7 +48,7 @@ pub fn run(
         identity: &identity,
         components: &components,
         shard: &shard,
-        total: prepared.measured_requests(plan, &identity.requests),
+        total,
         scrapes: server.before.is_there(),
         interrupt: stop,
         stop: &stop.inner(),

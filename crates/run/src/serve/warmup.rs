@@ -32,18 +32,18 @@ pub(crate) fn warm_up(
     let traffic = &plan.traffic;
     let say = |text: &str| sink.event(RunEvent::status(text));
     if !traffic.temperature_given {
-        say(TEMPERATURE);
+        plan.preamble(sink, TEMPERATURE);
     }
-    say("Starting initial single prompt test run...");
+    plan.preamble(sink, "Starting initial single prompt test run...");
     let (request, max_concurrency) = (prepared.test_request(), traffic.max_concurrency);
     let endpoints = plan.endpoint.each(&plan.base_path).into_iter().map(|(endpoint, _)| endpoint).collect();
     let tests = TestRequests { endpoints, payload, request, max_concurrency, stop, sink };
     if traffic.ready_timeout.is_zero() {
-        say("Skipping endpoint ready check.");
+        plan.preamble(sink, "Skipping endpoint ready check.");
     } else {
         let callers: Vec<_> = prepared.callers().collect();
         tests.wait_until_ready(&callers, traffic.ready_timeout)?;
-        say("Initial test run completed.");
+        plan.preamble(sink, "Initial test run completed.");
     }
     if traffic.warmups > 0 {
         say(&format!("Warming up with {} requests...", traffic.warmups));

@@ -85,8 +85,13 @@ impl BurstGptSpec {
     /// The successful GPT-4 rows. They are found by column names, but lengths by column positions, as in vLLM.
     fn rows(&self) -> Result<Vec<Recorded>, Error> {
         let records = Table::read(&self.path)?;
-        let column =
-            |name| records.column(name).ok_or_else(|| Error::NoColumn { path: self.path.clone(), column: name });
+        let column = |name| {
+            records.column(name).ok_or_else(|| Error::NoColumn {
+                path: self.path.clone(),
+                column: name,
+                found: Vec::new(),
+            })
+        };
         let (model, response) = (column("Model")?, column("Response tokens")?);
         let time = records.column("Timestamp");
         let mut rows = Vec::new();

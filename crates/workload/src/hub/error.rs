@@ -9,8 +9,8 @@ pub enum HubError {
     #[error("no {what} at {name:?}: no such path, and a Hub id has the form owner/name; pass either with --{what}")]
     NeitherPathNorId { name: String, what: &'static str },
     #[error(
-        "{id:?} is not in the Hub's cache ({} is not there), and HF_HUB_OFFLINE forbids to ask: \
-         unset it, or pass a local path",
+        "{id:?} is not in the Hub's cache ({} is not there), and HF_HUB_OFFLINE=1 disables \
+         downloads: unset it, or pass a local path",
         looked_for.display()
     )]
     Offline { id: String, looked_for: PathBuf },

@@ -95,5 +95,5 @@ fn ambiguous(source: &Source, candidates: &[Format]) -> TraceError {
 
 fn unknown<'s>(source: &Source, fields: impl Iterator<Item = &'s str>) -> TraceError {
     let found: Vec<&str> = fields.take(12).collect();
-    TraceError::Unknown { place: Place::file(&source.path), found: found.join(", "), known: Format::names() }
+    TraceError::Unknown { place: Place::file(&source.path), found: found.join(", ") }
 }

@@ -26,9 +26,9 @@ pub enum TraceError {
     )]
     Ambiguous { place: Place, candidates: String },
     #[error(
-        "{place}: no known format has rows with the fields {found}: name one with --sessions-format, or --format of tacho convert ({known})"
+        "{place}: no known trace format has the fields {found}: docs/reference/trace-formats.md lists the fields of each; --sessions-format, or --format of tacho convert, names one"
     )]
-    Unknown { place: Place, found: String, known: String },
+    Unknown { place: Place, found: String },
     #[error("{name:?} is not a known format: use one of {known}")]
     NoFormat { name: String, known: String },
     #[error("--option {name} (of a run --sessions-option): {problem}")]

@@ -71,9 +71,13 @@ impl Lines {
 
     /// The error for a field that no row has.
     pub(crate) fn no_column(&self, column: &'static str) -> Error {
-        Error::NoColumn { path: self.path.clone(), column }
+        let names = |row: &Line| row.object.iter().map(|(name, _)| name.to_owned()).take(MAX_NAMES).collect();
+        Error::NoColumn { path: self.path.clone(), column, found: self.rows.first().map(names).unwrap_or_default() }
     }
 }
+
+/// Most columns that an error names.
+const MAX_NAMES: usize = 8;
 
 pub(crate) fn parse_object(path: &Path, number: usize, line: &str) -> Result<Line, Error> {
     match json::parse(line) {

@@ -42,6 +42,17 @@ const COUSINS: &[(&str, &str, &str)] = &[
     ("tacho selfcheck", "--sim", "tacho selfcheck starts its own server: remove --sim"),
 ];
 
+/// The lines after an error: hints, or the valid values if there are many and no hint.
+pub(crate) fn advice(commands: &'static [Command], error: &ArgError) -> String {
+    let hints = hints(commands, error);
+    let choices = match error {
+        ArgError::Usage { error, .. } | ArgError::Config(ConfigError::Usage { error, .. }) => error.many_choices(),
+        _ => None,
+    };
+    let choices = choices.filter(|_| hints.is_empty()).map(|choices| format!("\nchoose from {choices}"));
+    hints.iter().map(|hint| format!("\nhint: {hint}")).chain(choices).collect()
+}
+
 /// Hints for a rejected command line, if there are any beyond the error.
 pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<String> {
     let (command, error) = match error {
@@ -55,7 +66,7 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
     };
     let table = commands.iter().map(|row| row.table).find(|table| table.command == command);
     let hint = match (error, table) {
-        (UsageError::Unrecognized { tokens }, Some(table)) => return strays(table, tokens),
+        (UsageError::Unrecognized { tokens }, Some(table)) => return unrecognized(table, tokens),
         (UsageError::BadChoice { value, choices, .. }, _) if command == HELP => meant_topic(commands, value, choices),
         (UsageError::BadChoice { flag, value, choices }, Some(table)) => {
             elsewhere(table, || migrating::value(flag, value))
@@ -67,6 +78,7 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         (UsageError::Unrecognized { tokens }, None) if tokens.iter().any(|token| token == "--sim") => {
             Some("the simulator is an option of a command: tacho serve --sim".to_owned())
         }
+        (UsageError::Missing { .. }, Some(_)) => Some(format!("{command} -h shows examples")),
         (UsageError::Missing { .. }, None) => Some(format!("{command} --help lists the commands")),
         (UsageError::BadValue { kind: "float" | "int", flag, value }, Some(table)) => number(table, flag, value),
         (UsageError::BadValue { kind: "loads", value, .. }, _) => tacho_core::json::parse(value)
@@ -89,7 +101,7 @@ fn elsewhere(table: &'static Table, look: impl FnOnce() -> Option<String>) -> Op
 }
 
 /// Suggestions for unrecognized words; the value of an unknown flag is not a separate word.
-fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
+fn unrecognized(table: &'static Table, tokens: &[String]) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let is_value = at > 0 && tokens[at - 1].starts_with('-');
@@ -103,6 +115,9 @@ fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
             false => meant_word(table, token),
         };
         hints.extend(hint.filter(|hint| !hints.contains(hint)));
+    }
+    if hints.is_empty() {
+        hints.push(format!("{} --help lists the options", table.command));
     }
     hints
 }

@@ -4,8 +4,10 @@
 use tacho_args::help::{columns, example, paragraph};
 use tacho_client::BackendKind;
 use tacho_engine::Profile;
+use tacho_metrics::statistics::Statistic;
+use tacho_record::metric::{METRICS, Metric, TIMES, Times};
 
-use crate::args::help::migrating;
+use super::{migrating, warnings};
 
 pub(crate) struct Topic {
     /// The argument of `tacho help`.
@@ -20,91 +22,101 @@ pub(crate) static TOPICS: &[Topic] = &[
         about: "When requests are sent: rates, bursts, ramps, stages, concurrency.",
         text: "\
 Without a rate everything is sent at once, which measures throughput. A rate makes an open loop: send times are fixed before \
-the run and do not wait for answers, as users do.
+the run and do not wait for responses, as with independent users.
 
-  tacho serve --request-rate 10                      10 a second, as a Poisson process
-  tacho serve --request-rate 10 --burstiness 0.5     in bursts; above 1 more even, inf a constant gap
-  tacho serve --max-concurrency 32                   32 at a time, the next when one ends
-  tacho serve --request-rate 10 --max-concurrency 32  a rate with a cap: what is due beyond it waits
+  tacho serve --request-rate 10                      10 requests/s, Poisson arrivals
+  tacho serve --request-rate 10 --burstiness 0.5     bursty arrivals; above 1 more even, inf a constant gap
+  tacho serve --max-concurrency 32                   closed loop with 32 users
+  tacho serve --request-rate 10 --max-concurrency 32  open loop with a limit: requests above it wait
   tacho serve --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 20
   tacho serve --stages 'warm:30s@5, peak:60s@5..40, drain:60s@5'  a load that changes, with metrics per stage
 
-A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported separately. \
-The same --seed gives the same times. Traces bring their own: see tacho help datasets and --self-timed.",
+The latency of a request that waits for the limit is measured from sending, as in vLLM; the wait is reported separately. \
+The same --seed gives the same times. Traces have recorded times: see tacho help datasets and --self-timed.",
     },
     Topic {
         name: "datasets",
         about: "Sources of prompts and their flags.",
         text: "\
---dataset-name chooses; without it prompts are random tokens of --random-input-len, answered by --random-output-len. A dataset \
-that reads a file takes it, a directory or a Hub id as --dataset-path. All flags: tacho serve --help=dataset.
+--dataset-name selects the dataset; the default is random tokens: --random-input-len and --random-output-len. --dataset-path \
+is its file, directory or Hub id. All flags: tacho serve --help=dataset.
 
-  random, random-mm, random-rerank     made up: tokens, images and videos, queries with documents
-  prefix_repetition                    made up: a few prefixes that many prompts share
-  generated-shared-prefix              the same, as SGLang makes it
-  sharegpt, custom, openai             conversations and prompts in files, a JSON object a line
+  random, random-mm, random-rerank     synthetic: tokens, images and videos, queries with documents
+  prefix_repetition                    synthetic: a few prefixes that many prompts share
+  generated-shared-prefix              SGLang's shared-prefix workload
+  sharegpt, custom, openai             conversations and prompts in files; custom and openai are JSON lines
   custom_image, custom_audio           the same with media
-  --dataset-command, --map             prompts of your own script, or of any columns of a CSV, JSONL or Parquet file
+  --dataset-command, --map             prompts from your own script, or from columns of a CSV, JSONL or Parquet file
   timed_trace, mooncake, burstgpt      recorded lengths and times
-  servegen                             clients of production traffic, composed
-  hf                                   datasets of the Hub; --hf-text-column for any other
-  spec_bench, speed_bench              question sets of that name
-  sonnet                               lines of a poem, or of any text, behind a shared beginning
+  servegen                             per-client production traffic (ServeGen)
+  hf                                   datasets of the Hub; --hf-text-column reads any other
+  spec_bench, speed_bench              question sets for speculative decoding
+  sonnet                               lines of a text after a shared prefix
 
-tacho serve --dry-run shows what would be sent; --save-workload keeps it for --workload.",
+tacho serve --dry-run shows what would be sent; --save-workload saves it for --workload.",
     },
     Topic {
         name: "sweeps",
         about: "Many benchmarks: over parameters, over loads, up to a limit.",
         text: "\
-A sweep takes a server command, a client command, and JSON files of parameter sets for either. Without a server command, \
---base-url in the client's names a server that runs already.
+A sweep takes a server command, a client command, and JSON files of parameter sets for either. For a running server, leave out \
+--serve-cmd and put --base-url into --bench-cmd.
 
   tacho sweep serve            every combination of the sets
   tacho sweep serve_workload   levels of load between one request at a time and all at once
-  tacho sweep serve_sla        the largest load that keeps latency targets; of one server: tacho capacity
+  tacho sweep serve_sla        the maximum load that meets SLOs; for one server: tacho capacity
   tacho sweep startup          start-up times over engine settings
-  tacho sweep plot, plot_pareto   pictures of what came out
-  tacho auto-tune              the server settings with the highest throughput within a limit
+  tacho sweep plot, plot_pareto   plots of the results
+  tacho auto-tune              the server settings with the highest throughput within SLOs
   tacho suite                  the test files of vLLM's performance suite
 
-Results lie in --output-dir/--experiment-name, a directory per combination; summary.csv has them all. After an interruption the \
-same command with --resume continues the newest one. Without a GPU: --sim.",
+Results are in --output-dir/--experiment-name, one directory per combination; summary.csv has all of them. After an interruption, \
+the same command with --resume continues the newest experiment. Without a GPU: --sim.",
     },
     Topic {
         name: "results",
         about: "Files that are written, and how to read them again.",
-        text: "  --save-result             one JSON file, with vLLM's keys and one more, tacho
-  --save-detailed           with the times of every request, which comparisons need to be sure
-  --append-result           a line more in the same file
-  --plot-timeline           a page that shows each request
+        text: "  --save-result             one JSON file: vLLM's keys, and tacho's under \"tacho\"
+  --save-detailed           with the times of every request, needed for confidence intervals
+  --append-result           append one JSON line to the file
+  --plot-timeline           a page with a row per request
   tacho report DIR          tables of a directory of results
   tacho compare A B         whether a difference is real
-  tacho gate A B --max-regression mean_tpot_ms:5%   exit code 3 when it got worse
+  tacho gate A B --max-regression mean_tpot_ms:5%   exit code 3 on a regression or if inconclusive
 
-A file is written whole or not at all. Ctrl-C saves what was measured.",
+A file is written completely or not at all. Ctrl-C saves what was measured.",
     },
     Topic {
         name: "metrics",
         about: "Meaning of the metrics in the report.",
         text: "  TTFT   time to the first token: from sending a request to its first token
-  TPOT   time per output token after the first: (last token - first token) / (tokens - 1), one number a request
+  TPOT   time per output token after the first: (last token - first token) / (tokens - 1), one value per request
   ITL    the gaps between tokens, each of them a sample
   E2EL   end-to-end latency: from sending a request to its last token
-  Request throughput    answered requests a second of the whole run
-  Output token throughput  generated tokens a second; total: with those of the prompts
-  Request goodput       answered requests a second that met every objective of --goodput
-  P99    99% of the samples are at most this
-  Peak concurrent requests  those that were in flight at some time of one second, as vLLM counts them: it can be above \
---max-concurrency, which bounds the \"at most N in flight\" of tacho's block
-  from schedule         TTFT and E2EL from the scheduled send time: what a user waits
+  Request throughput    completed requests per second of the whole run
+  Output token throughput  generated tokens per second; total: with prompt tokens
+  Request goodput       completed requests per second that met all SLOs of --goodput
+  P99    99% of the samples are at or below this value
+  Peak concurrent requests  requests in flight at any time within one second, as vLLM counts them: it can exceed \
+--max-concurrency, which bounds \"at most N in flight\" in tacho's block
+  from schedule         TTFT and E2EL from the scheduled send time: the user-perceived latency
 
-TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report also has them from the scheduled \
-send time. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
---fail-if, --until and --max-regression take any number by its key: STATISTIC_METRIC_ms with mean, median, std, max or pN and \
-ttft, tpot, itl or e2el (p99_ttft_ms, mean_tpot_ms), request_throughput, output_throughput, total_token_throughput, \
-request_goodput, completed, failed; docs/reference/result.md lists all. The last lines say how far the \
-client may have put a number off, how late it sent and how busy it was.",
+TTFT and E2EL are measured from sending, as in vLLM; tacho's block adds them from the scheduled send time where they differ. \
+Latencies are those of successful requests. --percentile-metrics and --metric-percentiles select what is shown. --fail-if, --until, \
+--slo and --max-regression take any metric by its key. A latency has the key STATISTIC_NAME_ms, such as p99_ttft_ms, with mean, \
+median, std, max or pN as the statistic.",
+    },
+    Topic {
+        name: "warnings",
+        about: "Verdict and warnings of a report.",
+        text: "\
+The first line of tacho's block is the verdict:
+
+  USABLE             no warnings
+  USABLE WITH CARE   read the warnings
+  NOT USABLE         the metrics do not answer the question of the run
+
+tacho help CODE explains one of the warnings:",
     },
     Topic {
         name: "auth",
@@ -135,34 +147,34 @@ variables, and they over the file.",
     Topic {
         name: "environment",
         about: "Environment variables.",
-        text: "  OPENAI_API_KEY                   key of the server, unless --api-key is given
+        text: "  OPENAI_API_KEY                   API key of the server, unless --api-key is set
   OAUTH_CLIENT_SECRET              secret of --oauth-client-id
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION  for --aws-sigv4
   TACHO_...                        any flag: see tacho help config
   HF_HOME, HF_ENDPOINT, HF_TOKEN   where tokenizers and datasets come from
-  HF_HUB_OFFLINE=1                 take them from the cache alone
-  HTTP_PROXY, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE
-  SAVE_TO_PYTORCH_BENCHMARK_FORMAT  write the records of PyTorch's dashboard too
-  NO_COLOR, COLUMNS                how things look
-  RUST_LOG, VLLM_LOGGING_LEVEL     how much is logged
+  HF_HUB_OFFLINE=1                 use only the cache
+  HTTP_PROXY, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE  proxies and CA file
+  SAVE_TO_PYTORCH_BENCHMARK_FORMAT  also write records for PyTorch's dashboard
+  NO_COLOR, COLUMNS                colors and width
+  RUST_LOG, VLLM_LOGGING_LEVEL     log level
 
 tacho suite and tacho auto-tune also read the variables of vLLM's scripts, which their help names in brackets.",
     },
     Topic {
         name: "simulator",
-        about: "A server without a GPU, for trying things out.",
-        text: "  tacho serve --sim                a benchmark with nothing else
+        about: "A simulated server: no GPU needed.",
+        text: "  tacho serve --sim                a first benchmark
   tacho sim --port 8000            a separate server: tacho serve --port 8000
-  tacho capacity --sim ...         the largest load that keeps latency targets
-  tacho latency --sim              the offline commands, too
+  tacho capacity --sim ...         the maximum load that meets SLOs
+  tacho latency --sim              the offline commands
 
-It imitates a continuous-batching engine with paged KV blocks and a prefix cache at the speed of --profile; its times are \
-modelled, so compare them with nothing real. Faults on demand: tacho sim --help=fault.",
+It imitates a continuous-batching engine with paged KV blocks and a prefix cache at the speed of --profile. Its times are \
+simulated: do not compare them with measurements. Injected faults: tacho sim --help=fault.",
     },
     Topic {
         name: "exit-codes",
         about: "Exit codes.",
-        text: "  0    success; compare always ends with it
+        text: "  0    success; `compare` always exits with 0
   1    the run failed, no request succeeded, or a rank was lost
   2    the command line is wrong; nothing was sent
   3    a check failed or was inconclusive: gate, check, --fail-if, --require-trustworthy, serve_sla, auto-tune, plan, \
@@ -176,7 +188,7 @@ a poor fit; or --stop-on-failures or --stop-on-overload ended the run
         name: "backends",
         about: "Wire protocols of servers.",
         text: "\
---backend chooses the protocol, and with it the path: --endpoint is only for servers that have theirs elsewhere.",
+--backend selects the protocol and its path; --endpoint overrides the path.",
     },
     Topic {
         name: "migrating",
@@ -187,6 +199,7 @@ From vLLM: write tacho for vllm bench; flags, report and files are the same. Fro
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Topic> {
+    let name = if name == "stages" { "rates" } else { name };
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
@@ -210,6 +223,12 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
     if topic.name == "migrating" {
         out += &migrating::listing(width);
     }
+    if topic.name == "warnings" {
+        out += &format!("\n{}", warnings::listing(width));
+    }
+    if topic.name == "metrics" {
+        out += &format!("\nkeys:\n{}", keys(width));
+    }
     if topic.name == "backends" {
         out += "\n";
         for backend in BackendKind::ALL {
@@ -217,6 +236,17 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
         }
     }
     out
+}
+
+/// The keys of all metrics.
+fn keys(width: usize) -> String {
+    let latency = |times: &Times| {
+        let key = times.key(Statistic::Percentile(99.0));
+        let about = if times.title.is_empty() { times.label } else { times.title };
+        columns(&key, about, width / 2, width)
+    };
+    let metric = |metric: &Metric| columns(metric.key, &metric.description(), width / 2, width);
+    TIMES.iter().map(latency).chain(METRICS.iter().map(metric)).collect()
 }
 
 /// Formats lines in two columns, separated by two or more spaces in the source, within the width of the screen.

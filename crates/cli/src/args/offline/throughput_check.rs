@@ -163,5 +163,5 @@ fn unserved(flag: &str) -> String {
 }
 
 fn unread(backend: Backend, flag: &str) -> String {
-    format!("--backend {} cannot honour {flag}, a setting of vLLM's engine: remove it", backend.label())
+    format!("--backend {} does not support {flag}, a setting of vLLM's engine: remove it", backend.label())
 }

@@ -213,7 +213,7 @@ fn is_http_url(url: &str) -> bool {
 
 fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
     ensure(!content.use_beam_search, || {
-        Refusal::other("--use-beam-search cannot be honoured: no backend here has a request field for it: remove it")
+        Refusal::other("--use-beam-search is not supported: no backend has a request field for it; remove it")
     })?;
     let Some(body) = &content.extra_body else { return Ok(()) };
     ensure(body.as_dict().is_some(), || {

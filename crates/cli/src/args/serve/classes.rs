@@ -10,7 +10,7 @@ use tacho_run::experiment::split;
 
 use super::stages::{FLAG, StageArg};
 use super::{ServeArgs, TABLE};
-use crate::args::error::Refusal;
+use crate::args::error::{Refusal, UsageError};
 use crate::args::shared::tags::{PER_CLASS, PER_STAGE, WHOLE_RUN};
 
 /// Options that only a stage has.
@@ -128,7 +128,7 @@ impl Given {
 
 /// The values of the flags of a class or a stage, which only concern its requests.
 fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
-    let values = match Values::defaults(&TABLE).read(words).map_err(|error| error.to_string())? {
+    let values = match Values::defaults(&TABLE).read(words).map_err(|error| with_nearest(outer, &error))? {
         Parsed::Values(values) => values,
         Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
     };
@@ -138,6 +138,15 @@ fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
         Some(flag) => Err(format!("{} applies to the whole run: write it outside of {outer}", flag.names[0])),
         None => Ok(values),
     }
+}
+
+/// A usage error, with the nearest flag that can be set.
+fn with_nearest(outer: &str, error: &UsageError) -> String {
+    let UsageError::Unrecognized { tokens } = error else { return error.to_string() };
+    let names =
+        || TABLE.flags.iter().filter(|flag| is_allowed(outer, flag)).flat_map(|flag| flag.names.iter().copied());
+    let meant = tokens.iter().filter(|token| token.starts_with("--")).find_map(|token| nearest(token, names()));
+    meant.map_or_else(|| error.to_string(), |meant| format!("{error}: did you mean {meant}?"))
 }
 
 /// Whether a class or a stage can set a flag.

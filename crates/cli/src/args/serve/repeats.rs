@@ -17,7 +17,7 @@ flags! {
                 "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
                  NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0).tagged(NEEDS_SERVER | ONE_RUN);
             vary_seed: bool = switch(&["--vary-seed"], &REPEATS,
-                "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before.").tagged(NEEDS_SERVER).needs(&["--num-runs"]);
+                "Use another --seed for each run: SEED, SEED+1, … Without it, later runs hit the prefix cache.").tagged(NEEDS_SERVER).needs(&["--num-runs"]);
             steady_state_threshold: f64 = own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
                 "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
                  --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0).tagged(WINDOW);

@@ -26,7 +26,7 @@ flags! {
                 "Include per-request values in the result, for comparisons. Needs --save-result or --append-result.");
             append_result: bool = vllm(&["--append-result"], Switch, "", Off, &FILES, "Append the result to the file, one JSON document per line.");
             metadata: Vec<(String, String)> = vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &FILES,
-                "Facts to store in the result, such as version=0.6.0. Values are stored as text.") => metadata;
+                "Key-value pairs to store in the result, such as version=0.6.0. Values are stored as text.") => metadata;
             result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &FILES, "Directory of the result files; created if missing.");
             result_filename: Option<String> = vllm(&["--result-filename"], Str, "FILE", Unset, &FILES,
                 "Name of the result file (default: backend, rate, model and time).");

@@ -13,7 +13,7 @@ static FORMATS: Group = group("tacho options", "tacho options", "Additions to vL
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho sweep plot_pareto",
-    about: "Draw speed per user against speed per GPU, with the settings that no other beats in both.",
+    about: "Plot the Pareto frontier of throughput per user against throughput per GPU.",
     examples: &[("tacho sweep plot_pareto results/exp", "in results/exp/pareto/PARETO.png")],
     groups: &[&OPTIONS, &FORMATS],
     flags: rows!(&[HELP], FLAGS),

@@ -156,7 +156,7 @@ flags! {
             sla_iters: Given<usize> = vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
                 "Load levels to explore without SLOs, as serve_workload does.").at_least(2);
             sla_tolerance: f64 = own(&["--sla-tolerance"], Float, "FRACTION", Preset::Float(0.02), &SLA,
-                "Precision of the answer: stop when its 95% range is within 2.25 times this fraction (default: +/-4.5%). 0 searches in \
+                "Precision of the answer: 0.02 stops when its 95% range is within +/-4.5%, other values in proportion. 0 searches in \
                  single steps, as vLLM does.").between(0.0, 1.0);
             sla_seconds: Option<f64> = own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
                 "Minimum duration of a run near the answer; --num-prompts follows from it. Default: the smaller of 50 times the largest latency limit and \

@@ -4,17 +4,14 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::args::help::suggest::hints;
+use crate::args::help::suggest::advice;
 
 /// The error report of a command line, with its hints.
 fn report(line: &str) -> String {
     let words = shell_words(line);
     match parse(words.iter().map(Into::into)) {
         Ok(_) => "accepted".to_owned(),
-        Err(error) => {
-            let hints: String = hints(COMMANDS, &error).iter().map(|hint| format!("\nhint: {hint}")).collect();
-            error.report() + &hints
-        }
+        Err(error) => error.report() + &advice(COMMANDS, &error),
     }
 }
 

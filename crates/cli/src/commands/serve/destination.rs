@@ -10,6 +10,7 @@ use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
+use crate::exit::Misused;
 
 /// Directory and name of the result file and its side files; `None` if no file is requested.
 pub(super) struct Destination {
@@ -36,6 +37,9 @@ impl Destination {
         }
         let directory = report.result_dir.as_ref().map(PathBuf::from);
         if let Some(directory) = &directory {
+            if directory.is_file() {
+                return Err(Misused(format!("--result-dir {} is a file: pass a directory", directory.display())).into());
+            }
             let failed = || format!("cannot create the directory of --result-dir, {}", directory.display());
             std::fs::create_dir_all(directory).with_context(failed)?;
         }

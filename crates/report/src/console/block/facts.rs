@@ -2,11 +2,12 @@
 
 use tacho_metrics::phase_energy::{Coefficient, by_phase};
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Interval, Steady};
+use tacho_metrics::{Caveat, Interval, Steady};
 use tacho_record::RunRecord;
 use tacho_record::metric::Known;
 
 use super::table::{bounds, bounds_as};
+use crate::failures::{Failures, by_kind};
 use crate::json::telemetry::per;
 use crate::style::short;
 
@@ -37,16 +38,30 @@ pub(super) fn peak(record: &RunRecord) -> Fact {
     (peak > 0.0 && peak < mean).then(|| ("peak", text()))
 }
 
-pub(super) fn failures(record: &RunRecord) -> Fact {
-    let failed = record.open_loop.outcomes.iter().filter(|(name, _)| *name != "complete");
-    let mut parts: Vec<String> = failed.map(|(name, count)| format!("{count} {name}")).collect();
-    let (requests, retries) = record.open_loop.retried;
-    if requests > 0 {
-        parts.push(format!("{requests} sent again ({retries} times)"));
+/// Most kinds of failures with their texts.
+const MAX_KINDS: usize = 3;
+
+/// The failures, one line per kind with the text of the first.
+pub(super) fn failures(record: &RunRecord) -> Vec<String> {
+    let kinds = by_kind(record);
+    let line = |Failures { kind, count, text }: &Failures| match text.is_empty() {
+        true => format!("{count} {kind}"),
+        false => format!("{count} {kind}: {text}"),
+    };
+    let mut lines: Vec<String> = kinds.iter().take(MAX_KINDS).map(line).collect();
+    let others: Vec<String> =
+        kinds.iter().skip(MAX_KINDS).map(|kind| format!("{} {}", kind.count, kind.kind)).collect();
+    if !others.is_empty() {
+        lines.push(others.join(" · "));
     }
     let probes = record.measured.probe.filter(|probe| probe.completed == 0 && probe.failed > 0);
-    parts.extend(probes.map(|probe| format!("{} probes", probe.failed)));
-    (!parts.is_empty()).then(|| ("failed", parts.join(" · ")))
+    lines.extend(probes.map(|probe| format!("{} probes", probe.failed)));
+    lines
+}
+
+pub(super) fn retries(record: &RunRecord) -> Fact {
+    let (requests, retries) = record.open_loop.retried;
+    (requests > 0).then(|| ("retried", format!("{requests} requests sent again ({retries} times)")))
 }
 
 /// Why there is no steady state; `None` if there is one.
@@ -204,7 +219,10 @@ pub(super) fn energy_by_phase(record: &RunRecord) -> Fact {
 
 pub(super) fn client(record: &RunRecord) -> Fact {
     let trust = record.trust.as_ref()?;
-    let mut parts = vec![format!("{} · {}", trust.verdict.word(), trust.effect())];
+    let mut parts = vec![trust.verdict.word().to_owned()];
+    // A warning says the effect of one that is not reliable.
+    let is_warned = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::ClientUnreliable { .. }));
+    parts.extend((!is_warned).then(|| trust.effect()));
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
     parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);

@@ -31,13 +31,13 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
         }
     }
     rows.extend(audio(record));
-    let paced = record.setup.is_paced();
+    let differs = rows.iter().any(|row| !row.scheduled.is_empty());
     let intervals = if record.is_burst() { "" } else { "95% CI" };
     let head = Row {
         name: String::new(),
         value: "value".into(),
         interval: intervals.into(),
-        scheduled: if paced { "from schedule".into() } else { String::new() },
+        scheduled: if differs { "from schedule".into() } else { String::new() },
     };
     let line = |row: &Row| {
         let Row { name, value, interval, scheduled } = row;
@@ -60,10 +60,40 @@ fn rates(record: &RunRecord) -> Vec<Row> {
     let goodput = goodput.filter(|_| record.summary.generation().is_some());
     let row = |(name, key): &(&str, &str)| {
         let value = short(Known::find(key)?.read(record)?);
-        let scheduled = goodput.filter(|_| *key == "request_goodput").map_or_else(String::new, short);
-        Some(Row { name: (*name).to_owned(), value, interval: interval(record, key), scheduled })
+        Some(Row { name: (*name).to_owned(), value, interval: interval(record, key), scheduled: String::new() })
     };
-    RATES.iter().filter_map(row).collect()
+    let mut rows: Vec<Row> = RATES.iter().filter_map(row).collect();
+    rows.extend(within_slo(record).map(|share| {
+        Row {
+            name: "within SLO %".to_owned(),
+            value: short(share * 100.0),
+            interval: String::new(),
+            scheduled: goodput
+                .and_then(|rate| differing(Some(share * 100.0), Some(share_of(record, rate) * 100.0)))
+                .unwrap_or_default(),
+        }
+    }));
+    rows
+}
+
+/// The share of all requests that met the SLOs of `--goodput`.
+pub(crate) fn within_slo(record: &RunRecord) -> Option<f64> {
+    Some(share_of(record, Known::find("request_goodput")?.read(record)?))
+}
+
+/// The share of all requests that this many requests per second are.
+fn share_of(record: &RunRecord, rate: f64) -> f64 {
+    let requests = record.summary.completed + record.summary.failed;
+    rate * record.measured.duration / requests.max(1) as f64
+}
+
+/// Values from the schedule that differ from those from sending by more than this fraction are shown.
+const MIN_DIFFERENCE: f64 = 0.02;
+
+/// A value from the schedule, if it differs from the one from sending.
+fn differing(sent: Option<f64>, scheduled: Option<f64>) -> Option<String> {
+    let (sent, scheduled) = sent.zip(scheduled)?;
+    ((scheduled - sent).abs() > MIN_DIFFERENCE * sent.abs()).then(|| short(scheduled))
 }
 
 /// A percentile of a latency of audio.
@@ -136,10 +166,7 @@ fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> 
         50.0 => Some(of.median_ms),
         other => of.percentile_ms(other),
     };
-    let shown = |of: Option<&Statistics>, percentile| {
-        let known = of.filter(|of| of.count > 0 && !is_untimed).and_then(|of| at(of, percentile));
-        known.map_or_else(|| "–".to_owned(), short)
-    };
+    let known = |of: &Statistics, percentile| at(of, percentile).filter(|_| of.count > 0 && !is_untimed);
     let name = metric.name().to_uppercase();
     let row = |(order, percentile): (usize, f64)| {
         let head = if order == 0 { name.as_str() } else { "" };
@@ -153,9 +180,11 @@ fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> 
         let none = if record.is_burst() { "" } else { "–" };
         Row {
             name: format!("{head:<5}p{} ms", percent(percentile)),
-            value: shown(Some(statistics), percentile),
+            value: known(statistics, percentile).map_or_else(|| "–".to_owned(), short),
             interval: interval.filter(applies).map_or_else(|| none.to_owned(), bounds),
-            scheduled: scheduled.map_or_else(String::new, |of| shown(Some(of), percentile)),
+            scheduled: scheduled
+                .and_then(|of| differing(known(statistics, percentile), known(of, percentile)))
+                .unwrap_or_default(),
         }
     };
     std::iter::once(50.0).chain(highest).enumerate().map(row).collect()

@@ -42,7 +42,8 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     dict! {
         "count": drawn(samples).count(),
         "total": samples.len(),
-        "columns": COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome"]).collect::<Value>(),
+        "columns": COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome", "group"]).collect::<Value>(),
+        "groups": groups(record).into_iter().map(Value::from).collect::<Value>(),
         "outcomes": outcomes(samples).into_iter().collect::<Value>(),
         "distributions": distributions(record),
         "over": over_time(record),
@@ -142,14 +143,30 @@ pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let origin = series::origin(samples);
     let kinds = outcomes(samples);
     let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
+    let (key, names) = (record.group_keys().into_iter().next(), groups(record));
+    let group = |sample: &Sample| {
+        let name = sample.labels.get(key?)?;
+        names.iter().position(|known| known == name).map(|at| at as f64)
+    };
     let plain = COLUMNS.iter().flat_map(|(_, of)| drawn(samples).map(|sample| of(&sample)));
     let sent = drawn(samples).map(|sample| Some(sample.sent - origin));
     let all: Vec<f32> = plain
         .chain(sent)
         .chain(drawn(samples).map(|sample| outcome(&sample)))
+        .chain(drawn(samples).map(|sample| group(&sample)))
         .map(|value| value.unwrap_or(f64::NAN) as f32)
         .collect();
     (0..4).flat_map(|plane| all.iter().map(move |value| value.to_le_bytes()[plane])).collect()
+}
+
+/// Most groups with a color each.
+const MAX_GROUPS: usize = 8;
+
+/// The groups by the first label of the requests, whose points have a color each; none if there are too many.
+fn groups(record: &RunRecord) -> Vec<String> {
+    let key = record.group_keys().into_iter().next();
+    let names: Vec<String> = key.iter().flat_map(|key| record.groups_by(key).map(|group| group.name.clone())).collect();
+    if names.len() > MAX_GROUPS { Vec::new() } else { names }
 }
 
 fn name(sample: &Sample) -> &'static str {

@@ -54,7 +54,15 @@
   // Over time, all on one axis.
   const over = facts.over;
   if (over) {
-    const host = section("Over time", "Drag to zoom all charts, double-click to reset; keys on a focused chart: + − ← → 0." + (facts.steady ? " The steady state is shaded." : "") + (facts.stages.length ? " Dashed lines mark the start of a stage." : "")), place = grid(host, "stack");
+    const host = section("Over time", "Drag to zoom all charts, double-click to reset; keys on a focused chart: + − ← → 0." + (facts.steady ? " The steady state is shaded." : "") + (facts.stages.length ? " Dashed lines mark the start of a stage." : "")), place = grid(host);
+    // Charts in which nothing changes are drawn when they are asked for.
+    const flat = [], VALUES = ["line", "points", "area_under"];
+    const chart = (options) => {
+      const values = options.layers.filter((layer) => VALUES.includes(layer.kind)).flatMap((layer) => layer.y).filter(Number.isFinite);
+      const [low, high] = values.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
+      if (high - low > Math.abs(high) * 0.02) new Plot(place, options);
+      else flat.push([options, high]);
+    };
     // The last step reaches to the run's end.
     const edges = [...over.times, over.end], step = (k) => Math.min(k, over.times.length - 1), head = (k) => `${fmt(edges[step(k)])} – ${fmt(edges[step(k) + 1])} s`;
     const x = { label: "seconds since the start", tight: true, zero: true };
@@ -63,14 +71,14 @@
     const stages = facts.stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, x: [], y: [] }));
     steady.push(...stages);
     const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
-    if (facts.tokens && good.length) new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
-    new Plot(place, { title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
+    if (facts.tokens && good.length) chart({ title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
+    chart({ title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
     const waits = facts.paced && over.waiting.some((v) => v >= 0.05);
-    new Plot(place, { title: "Requests in flight" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [...steady, series("in flight", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
+    chart({ title: "Requests in flight" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [...steady, series("in flight", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
     for (const latency of over.latencies) {
       const line = (name, values, color) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => values[step(k)] ?? NaN), head, tip: (k) => [[name, fmt(values[step(k)] ?? NaN) + " ms"]] });
       const limit = SLO[latency.name.toLowerCase()], level = limit ? [{ kind: "level", color: 3, at: limit, text: `SLO ${fmt(limit)} ms`, x: [], y: [] }] : [];
-      new Plot(place, { title: `${latency.name} by time sent`, group: "time", x, y: { label: "ms", zero: true }, layers: [...steady, line("median", latency.median, 0), line(over.upper, latency.upper, 1), ...level] });
+      chart({ title: `${latency.name} by time sent`, group: "time", x, y: { label: "ms", zero: true }, layers: [...steady, line("median", latency.median, 0), line(over.upper, latency.upper, 1), ...level] });
     }
     const request = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ...(facts.first ? [[facts.first, fmt(columns.ttft[i]) + " ms"]] : []), ["E2EL", fmt(columns.e2el[i]) + " ms"],
       ["prompt", fmt(columns.prompt[i]) + " tokens"], ...(facts.tokens ? [["output", fmt(columns.output[i]) + " tokens"]] : []), ...(facts.paced ? [["wait for a slot", fmt(columns.queue[i]) + " ms"]] : [])];
@@ -80,13 +88,22 @@
     const least = timed.reduce((low, i) => Math.min(low, times[i]), Infinity);
     if (timed.length) {
       new Plot(place, { title: (count < facts.total ? `${shown} of ${fmt(count)} of ${fmt(facts.total)} requests` : `${shown} of each request`) + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [...stages,
-        { name: shown, kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => times[i]), tip: (k) => request(timed[k]) },
+        ...(facts.groups.length ? facts.groups : [shown]).map((name, color) => {
+          const some = facts.groups.length ? timed.filter((i) => columns.group[i] === color) : timed;
+          return { name, kind: "points", color: color % 8, x: some.map((i) => columns.sent[i]), y: some.map((i) => times[i]), tip: (k) => request(some[k]) };
+        }),
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
       ] });
     }
     for (const set of facts.series || []) {
       const layers = set.lines.map((line, k) => ({ name: line.name, kind: "line", color: k % 8, x: line.x, y: line.y, head: (at) => fmt(line.x[at]) + " s", tip: (at) => [[line.name, fmt(line.y[at]) + (set.unit ? " " + set.unit : "")]] }));
-      new Plot(place, { title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers: [...stages, ...layers] });
+      chart({ title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers: [...stages, ...layers] });
+    }
+    if (flat.length) {
+      const fold = node("details"), charts = node("div", undefined, "grid");
+      fold.append(node("summary", "Without change: " + flat.map(([options, value]) => `${options.title} (${fmt(value)})`).join(", ")), charts);
+      fold.addEventListener("toggle", () => flat.splice(0).forEach(([options]) => new Plot(charts, options)));
+      host.append(fold);
     }
 
     const pair = node("div", undefined, "grid");

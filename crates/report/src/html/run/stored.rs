@@ -7,18 +7,17 @@ use crate::compare::settings::settings;
 use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, facts_table, page as whole_page};
 use crate::plots::in_words;
-use crate::verdict::{Severity, severity};
+use crate::verdict::{Severity, stored_worst, word};
 
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
-    let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };
+    let worst = stored_worst(run);
+    let tone = if worst == Some(Severity::Bad) { Tone::Bad } else { Tone::Warning };
     let items: String = warnings(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
     let next = "tacho report LOG --html, or save with --save-detailed: the full report needs the run's requests";
-    let sentence = match tone {
-        Tone::Bad => "Do not use this result before reading the warnings. It holds metrics and latencies only.",
-        _ => "This result holds metrics and latencies only.",
-    };
-    let head = Head::new(title).facts(common(&[run])).verdict_with(tone, sentence, &items, Some(next));
+    let only = "This result holds metrics and latencies only.";
+    let sentence = worst.map_or_else(|| only.to_owned(), |_| format!("{}: see the warnings. {only}", word(worst)));
+    let head = Head::new(title).facts(common(&[run])).verdict_with(tone, &sentence, &items, Some(next));
     let mut body = format!("<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
     body += &format!("<h2>Settings</h2>{}\n", facts_table(settings(run)));
@@ -35,12 +34,6 @@ fn warnings(run: &StoredRun) -> Vec<String> {
         texts.insert(0, verdict.to_owned());
     }
     texts
-}
-
-/// Whether no request succeeded, or a warning in the file means that its metrics do not answer the question.
-pub(crate) fn is_bad(run: &StoredRun) -> bool {
-    let caveats = run.view().caveats().unwrap_or_default();
-    run.is_empty() || caveats.iter().any(|caveat| severity(&caveat.kind) == Severity::Bad)
 }
 
 /// All metrics in the file. An empty sample is not a zero.

@@ -5,8 +5,9 @@ use tacho_record::RunRecord;
 use tacho_record::metric::Known;
 
 use super::About;
-use crate::console::{audio_times, costs, interval_of as interval};
+use crate::console::{audio_times, bounds, costs, interval_of as interval, within_slo};
 use crate::distinct::{by_key, distinct};
+use crate::failures::{Failures, by_kind};
 use crate::html::hero::{self, Head, Tone, card, fact_card, load};
 use crate::html::{escape, facts_table};
 use crate::style::{grouped, short};
@@ -28,7 +29,8 @@ pub(super) fn head(record: &RunRecord, about: &About) -> Head {
         .fact("requests", format!("{} in {} s", grouped(count as i64), short(duration)))
         .fact("started", started);
     let cards = if record.summary.completed == 0 { Vec::new() } else { headline(record) };
-    verdict(head, record, about).cards(cards)
+    let is_bad = Verdict::of(record).worst() == Some(Severity::Bad);
+    verdict(head, record, about).cards(cards).doubtful(is_bad)
 }
 
 /// The verdict in a sentence, and every reason to interpret the result with care.
@@ -36,11 +38,12 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
     let verdict = Verdict::of(record);
     let has_warnings = !about.warnings.is_empty();
     let (tone, sentence) = match (record.summary.completed, verdict.worst()) {
-        (0, _) => (Tone::Bad, "No request succeeded."),
-        (_, Some(Severity::Bad)) => (Tone::Bad, "Do not use this result before reading the warnings."),
-        (_, None) if !has_warnings => (Tone::Good, "No warnings."),
-        _ => (Tone::Warning, "Interpret with care: see the warnings below."),
+        (0, _) => (Tone::Bad, "no request succeeded"),
+        (_, Some(Severity::Bad)) => (Tone::Bad, "see the warnings"),
+        (_, None) if !has_warnings => (Tone::Good, "no warnings"),
+        _ => (Tone::Warning, "see the warnings"),
     };
+    let sentence = format!("{}: {sentence}", tone.word());
     let unknown = || "client: how well it kept up is not known".to_owned();
     let trust = match (&record.trust, &about.client) {
         (Some(trust), _) if trust.is_ok() => Some(trust.text()),
@@ -55,7 +58,7 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
         format!("<li>{}{code}</li>", escape(text))
     };
     let items: String = by_key(texts).iter().map(item).collect();
-    head.verdict_with(tone, sentence, &items, verdict.next.as_deref())
+    head.verdict_with(tone, &sentence, &items, verdict.next.as_deref())
 }
 
 /// Rates by their keys, in the order of their cards.
@@ -77,7 +80,30 @@ fn rate_cards(record: &RunRecord) -> Vec<String> {
     // Audio and images have no tokens, even if prompts do.
     let has_tokens = record.summary.media().is_none();
     let rates = RATES.iter().filter(|(_, key)| has_tokens || *key != "total_token_throughput");
-    rates.filter_map(|(name, key)| metric_card(record, name, key, "")).collect()
+    let goodput = |key: &str| within_slo(record).filter(|_| key == "request_goodput");
+    let card = |(name, key): &(&str, &str)| match goodput(key) {
+        Some(share) => {
+            let interval = interval(record, key).map_or_else(String::new, |of| format!(" · 95% CI {}", bounds(of)));
+            let below = format!("{}% of requests within the SLO{interval}", short(share * 100.0));
+            Some(fact_card(name, &short(Known::find(key)?.read(record)?), &below))
+        }
+        None => metric_card(record, name, key, ""),
+    };
+    rates.filter_map(card).collect()
+}
+
+/// The failed requests by kind.
+pub(super) fn failure_kinds(record: &RunRecord) -> String {
+    let kinds = by_kind(record);
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let row = |Failures { kind, count, text }: &Failures| {
+        format!("<tr><th>{}</th><td class=\"n\">{count}</td><td>{}</td></tr>\n", escape(kind), escape(text))
+    };
+    let rows: String = kinds.iter().map(row).collect();
+    let heads = "<tr><th>kind</th><th class=\"n\">requests</th><th>first error</th></tr>";
+    format!("<section><h2>Failures</h2>\n<table class=\"facts\">{heads}\n{rows}</table></section>\n")
 }
 
 /// The median of each latency and its highest requested percentile.
@@ -140,7 +166,8 @@ pub(super) fn cards(record: &RunRecord) -> String {
     cards.extend(costs(record).into_iter().map(cost));
     let hero = headline(record);
     cards.retain(|card| !hero.contains(card));
-    format!("<div class=\"cards\" style=\"--columns: {}\">{}</div>\n", columns(cards.len()), cards.concat())
+    let doubtful = if Verdict::of(record).worst() == Some(Severity::Bad) { " doubtful" } else { "" };
+    format!("<div class=\"cards{doubtful}\" style=\"--columns: {}\">{}</div>\n", columns(cards.len()), cards.concat())
 }
 
 /// Number of cards per row that fills the last row best.

@@ -16,7 +16,7 @@ pub struct Combination {
 
 pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
     if !directory.is_dir() {
-        return Err(Error::NoSweep { problem: "No parameter sweep results under", path: directory.to_owned() });
+        return Err(Error::Missing { path: directory.to_owned() });
     }
     let mut combinations = Vec::new();
     for path in results::files_below(directory, "summary.json")? {
@@ -26,8 +26,7 @@ pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
     }
     combinations.sort_by_key(|combination| natural(&combination.path.to_string_lossy()));
     if combinations.is_empty() {
-        let problem = "Did not find any parameter sweep results under";
-        return Err(Error::NoSweep { problem, path: directory.to_owned() });
+        return Err(Error::NoSweep { path: directory.to_owned() });
     }
     Ok(combinations)
 }

@@ -11,7 +11,7 @@ use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
 
 /// Notes on the request rate and the concurrency limit.
-pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink: &dyn EventSink) {
+pub(crate) fn traffic(plan: &ServePlan, timeline: &Timeline, sink: &dyn EventSink) {
     let pace = timeline.arrivals();
     let say = |text: String| sink.event(RunEvent::status(text));
     if let Some(last) = timeline.stages().last() {
@@ -31,9 +31,9 @@ pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink:
         ));
     }
     if pace.replayed {
-        return say("Self timing is set, using the timestamps from the trace file.".to_owned());
+        return plan.preamble(sink, "Self timing is set, using the timestamps from the trace file.");
     }
-    say(match pace.ramp {
+    let rate = match pace.ramp {
         None => format!("Traffic request rate: {}", float_repr(pace.rate)),
         Some(ramp) => format!(
             "Traffic ramp-up strategy: {}.\nWill increase RPS from {} to {} RPS over the duration of the benchmark.",
@@ -41,25 +41,37 @@ pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink:
             ramp.start_rps,
             ramp.end_rps
         ),
-    });
+    };
+    plan.preamble(sink, &rate);
     let process = if pace.burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
-    say(format!("Burstiness factor: {} ({process})", float_repr(pace.burstiness)));
-    let limit = max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
-    say(format!("Maximum request concurrency: {limit}"));
+    plan.preamble(sink, &format!("Burstiness factor: {} ({process})", float_repr(pace.burstiness)));
+    let limit = plan.traffic.max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
+    plan.preamble(sink, &format!("Maximum request concurrency: {limit}"));
+}
+
+/// Says that the run begins.
+pub(crate) fn start(plan: &ServePlan, prepared: &Prepared, requests: u64, sink: &dyn EventSink) {
+    let LoadTitle { model, server, load } = title(plan, prepared);
+    let requests = if requests == 0 { String::new() } else { format!(", {requests} requests") };
+    plan.announce(sink, "Starting main benchmark run...", format!("{model} at {server}: {load}{requests}"));
+}
+
+fn title(plan: &ServePlan, prepared: &Prepared) -> LoadTitle {
+    LoadTitle {
+        model: prepared.model_id.clone(),
+        server: match plan.endpoint.replicas.list.len() {
+            0 => plan.endpoint.url.origin(),
+            count => format!("{count} replicas"),
+        },
+        load: load(prepared, plan.traffic.max_concurrency),
+    }
 }
 
 /// Writes the title and the schedule of a run on its live board.
 pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard) {
     let limit = plan.traffic.max_concurrency;
     let mut metrics = board.lock();
-    metrics.title = Arc::new(LoadTitle {
-        model: prepared.model_id.clone(),
-        server: match plan.endpoint.replicas.list.len() {
-            0 => plan.endpoint.url.origin(),
-            count => format!("{count} replicas"),
-        },
-        load: load(prepared, limit),
-    });
+    metrics.title = Arc::new(title(plan, prepared));
     metrics.output = plan.endpoint.backend.output();
     metrics.stages = prepared.timeline.stages().into();
     if prepared.sessions.is_none() {

@@ -42,7 +42,7 @@ impl<'a> Server<'a> {
         let profiles = traffic.profile && components.profiler.is_none();
         let start = |caller: &Caller| Profiling::start(caller.with_timeout(plan.endpoint.timeout), sink);
         let profiling = callers.iter().filter(|_| profiles).map(start).collect();
-        announce::traffic(&prepared.timeline, traffic.max_concurrency, sink);
+        announce::traffic(plan, &prepared.timeline, sink);
         Server { before: Scrape::take(&callers, components.clock, sink), callers, profiling }
     }
 
