@@ -280,7 +280,7 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     );
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(text.starts_with("b against a: better: "), "{text}");
+    assert!(text.starts_with("b against a: better in "), "{text}");
     let line = text.lines().find(|line| line.starts_with("better ") && line.contains(" mean_e2el_ms ")).unwrap();
     assert!(line.starts_with("better") && line.contains("-20%"), "{line}");
     let page = std::fs::read_to_string(directory.path().join("c.html")).unwrap();

@@ -139,20 +139,27 @@ fn report_several(files: &[PathBuf], one_directory: bool, args: &ReportCommandAr
         bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
     };
     args.outputs.check()?;
+    for line in write_several(files, one_directory, page)? {
+        writeln!(tacho_report::out(), "{line}")?;
+    }
+    saved(page);
+    Ok(Exit::Done)
+}
+
+/// Writes the page of several results. Returns the warnings of the runs and the verdicts.
+pub(in crate::commands) fn write_several(
+    files: &[PathBuf],
+    one_directory: bool,
+    page: &Path,
+) -> anyhow::Result<Vec<String>> {
     let spec = CompareSpec::usual();
     // The log of a run has per-request times, which allow more precise verdicts.
     let sides = by_difference(detailed(files, sides(files)?));
     let repeats = are_repeats(&sides, one_directory);
     let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };
     let comparison = Comparison::new(&sides, &spec)?;
-    for warning in warnings(&sides) {
-        writeln!(tacho_report::out(), "{warning}")?;
-    }
-    for verdict in &verdicts {
-        writeln!(tacho_report::out(), "{}", harmless_line(&verdict.sentence(&spec)))?;
-    }
     let text = comparison.html(&sides, &verdicts, &spec);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
-    saved(page);
-    Ok(Exit::Done)
+    let sentences = verdicts.iter().map(|verdict| harmless_line(&verdict.sentence(&spec)));
+    Ok(warnings(&sides).into_iter().chain(sentences).collect())
 }

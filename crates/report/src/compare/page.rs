@@ -9,10 +9,11 @@ use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::names::short_names;
 use super::repeats::{are_repeats, head_and_table};
+use super::settings::settings;
 use super::verdicts::times;
 use super::{CompareSpec, Side, Verdicts, warnings};
 use crate::html::hero::{Head, Tone, common};
-use crate::html::{Figures, distributions, escape, html_table, page};
+use crate::html::{Figures, distributions, escape, facts_table, html_table, page};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
 use crate::tables::markdown::Table;
 
@@ -40,6 +41,12 @@ impl Comparison {
         }
         let named: Vec<_> = sides.iter().zip(names).map(|(side, label)| (label, side.runs())).collect();
         body += &distributions(&named, &mut figures);
+        if let Some(run) = runs.first().filter(|_| repeated) {
+            let command = run.provenance().command.map_or_else(String::new, |command| {
+                format!("<h3>Command</h3><pre class=\"command\">{}</pre>", escape(&command))
+            });
+            body += &format!("<h2>Settings</h2>{}{command}\n", facts_table(settings(run)));
+        }
         // A single load level is already in the verdicts.
         let several = |group: &&Group| group.metrics.iter().any(|one| one.table.rows.len() > 1);
         let levels = |group: &&Group| !repeated && (verdicts.is_empty() || several(group));

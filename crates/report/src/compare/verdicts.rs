@@ -54,8 +54,11 @@ impl Verdicts {
         }
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
-                let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
-                format!("{verdict}: {} {}{more}", bare(&effect.key), times(effect))
+                let (name, times) = (bare(&effect.key), times(effect));
+                match effects.len() {
+                    1 => format!("{verdict} in {name}: {times}"),
+                    count => format!("{verdict} in {count} metrics, most in {name}: {times}"),
+                }
             }));
         }
         let margin = spec.margin * 100.0;

@@ -99,7 +99,9 @@ const Draw = (() => {
       if (this.zero && !this.log) low = Math.min(0, low);
       if (low === high) { low -= this.zero ? 0 : this.log ? 0.3 : 0.5; high += this.log ? 0.3 : Math.abs(high) * 0.1 || 1; }
       const room = (high - low) * 0.04;
-      return [this.zero && low === 0 ? 0 : this.tight ? low : low - room, this.tight ? high : high + room];
+      // What is never negative has no axis below zero.
+      const below = !this.log && low >= 0 ? Math.max(0, low - room) : low - room;
+      return [this.zero && low === 0 ? 0 : this.tight ? low : below, this.tight ? high : high + room];
     }
     ticks([low, high], count) {
       if (this.log) return logTicks(low, high, count);

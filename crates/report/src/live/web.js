@@ -41,9 +41,12 @@
     status(`${[...state.outer, state.over ? state.phase + " ended" : state.phase].join(" › ")}: ${fmt(state.finished)}${state.total ? ` of ${fmt(state.total)} (${Math.floor(share)}%)` : ""} in ${clock(state.elapsed)}${left}`, state.failed ? " warn" : "");
     $("progress").value = share;
     const kinds = Object.entries(state.failures).map(([kind, count]) => `${kind} ${count}`).join(", ");
+    // After the run, totals say more than its last seconds.
+    const per_s = (amount) => fmt(amount / Math.max(state.elapsed, 1e-9));
     $("cards").replaceChildren(
-      card("achieved", known(state.achieved, " req/s"), state.target === null ? "mean of 10 s" : `target ${fmt(state.target)}, mean of 10 s`),
-      ...(state.output === undefined ? [] : [card("output", known(state.output, " tok/s"), "mean of 10 s")]),
+      ...(state.over ? [card("finished", fmt(state.finished), `${per_s(state.finished)} req/s in ${clock(state.elapsed)}`), ...(state.output === undefined ? [] : [card("output", fmt(state.tokens) + " tokens", per_s(state.tokens) + " tok/s")])]
+        : [card("achieved", known(state.achieved, " req/s"), state.target === null ? "mean of 10 s" : `target ${fmt(state.target)}, mean of 10 s`),
+          ...(state.output === undefined ? [] : [card("output", known(state.output, " tok/s"), "mean of 10 s")])]),
       card("in flight", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} queued`), card("failed", fmt(state.failed), kinds, state.failed > 0),
       ...(state.late_ms === null ? [] : [card("client", state.is_late ? "LATE" : "ok", `sent p99 ${fmt(state.late_ms)} ms behind schedule`, state.is_late)]),
       ...Object.entries(state.gauges).map(([name, value]) => card(`server: ${name}`, fmt(value))));
@@ -59,6 +62,6 @@
   const source = new EventSource("events" + location.search);
   source.onmessage = (event) => show(JSON.parse(event.data));
   // The page keeps what it has when the program ends.
-  source.addEventListener("end", (event) => { source.close(); show(JSON.parse(event.data)); status(`Run ended after ${clock(last.elapsed)}: ${fmt(last.finished)} finished, ${fmt(last.failed)} failed. This page keeps the last state.`, last.failed ? " warn" : ""); });
+  source.addEventListener("end", (event) => { source.close(); show(JSON.parse(event.data)); status(`Run ended after ${clock(last.elapsed)}: ${fmt(last.finished)} finished, ${fmt(last.failed)} failed. The report has the verdict; this page keeps the last state.`, " warn"); });
   source.onerror = () => status(last ? "Connection lost: the program ended or cannot be reached. This page keeps the last state." : "The program cannot be reached.", " bad");
 })();

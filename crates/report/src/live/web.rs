@@ -44,6 +44,7 @@ pub(super) fn event(snapshot: &Snapshot) -> String {
         "finished": snapshot.finished,
         "total": snapshot.total,
         "failed": snapshot.failed,
+        "tokens": snapshot.tokens,
         "in_flight": snapshot.in_flight,
         "waiting": snapshot.waiting,
         "late_ms": snapshot.late,

@@ -199,7 +199,16 @@ fn panel(
         Some(Value::Bool(true)) => ", client unreliable",
         _ => "",
     };
-    let each = |level: &&Dict| point(level).map(|(x, y)| (x, y, outcome_of(level, criteria), doubt(level)));
+    let each = |level: &&Dict| {
+        let (x, y) = point(level)?;
+        let is_sustained = level.get("sustained") == Some(&Value::Bool(true));
+        let outcome = match outcome_of(level, criteria) {
+            // Another condition is not met.
+            Outcome::NotMet if is_sustained && criterion.is_met(y) => Outcome::Met,
+            other => other,
+        };
+        Some((x, y, outcome, doubt(level)))
+    };
     let mut all: Vec<(f64, f64, Outcome, &str)> = levels.iter().filter_map(each).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Values far beyond the SLO would compress everything else.

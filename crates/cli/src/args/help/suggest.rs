@@ -44,7 +44,10 @@ const COUSINS: &[(&str, &str, &str)] = &[
 
 /// The lines after an error: hints, or the valid values if there are many and no hint.
 pub(crate) fn advice(commands: &'static [Command], error: &ArgError) -> String {
-    let hints = hints(commands, error);
+    let mut hints = hints(commands, error);
+    if let (ArgError::Usage { command, error: UsageError::Unrecognized { .. } }, true) = (error, hints.is_empty()) {
+        hints.push(format!("{command} --help lists the options"));
+    }
     let choices = match error {
         ArgError::Usage { error, .. } | ArgError::Config(ConfigError::Usage { error, .. }) => error.many_choices(),
         _ => None,
@@ -115,9 +118,6 @@ fn unrecognized(table: &'static Table, tokens: &[String]) -> Vec<String> {
             false => meant_word(table, token),
         };
         hints.extend(hint.filter(|hint| !hints.contains(hint)));
-    }
-    if hints.is_empty() {
-        hints.push(format!("{} --help lists the options", table.command));
     }
     hints
 }

@@ -16,6 +16,7 @@ use super::destination::{Destination, of_run};
 use super::{inform, log, measure, plan, save, screen};
 use crate::args::serve::{self, ServeArgs};
 use crate::commands::outputs::own_command;
+use crate::commands::report;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -101,5 +102,9 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     let json = dumps_indented(&multi_run::json(&runs, &names), 4);
     write_whole(&path, |out| out.write_all(json.as_bytes()))?;
     inform(args, &format!("saved: {}   (all runs together)", path.display()));
+    if let Some(page) = args.outputs.page.as_ref().filter(|_| files.len() > 1) {
+        report::write_several(files, true, page)?;
+        inform(args, &format!("saved: {}   (all runs on one page)", page.display()));
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::Dict;
-use tacho_report::html::{Head, chart_page};
+use tacho_report::html::{Head, Tone, chart_page};
 use tacho_report::inputs;
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         let path = directory.join(&args.spec.name).with_extension("html");
         let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
         let title = drawn.first().map_or_else(String::new, |chart| format!("Sweep: {}", chart.title));
-        let page = chart_page(&Head::of_results(title, &runs, &runs), &drawn);
+        let page = chart_page(&head(title, &runs), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
@@ -44,6 +44,16 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         [only] if figures.len() == 1 => bail!("{}", only.split_once(": ").map_or(only.as_str(), |(_, error)| error)),
         some => bail!("{} of {} figures failed: {}", some.len(), figures.len(), some.join("; ")),
     }
+}
+
+/// The head of the page: how many runs can be used.
+fn head(title: String, runs: &[&Dict]) -> Head {
+    let severe = runs.iter().filter(|run| !inputs::of_results(None, [**run]).is_empty()).count();
+    let (tone, sentence) = match severe {
+        0 => (Tone::Good, format!("No severe warnings in {} runs.", runs.len())),
+        _ => (Tone::Warning, format!("{severe} of {} runs have severe warnings: their points are red.", runs.len())),
+    };
+    Head::of_results(title, runs, runs).verdict(tone, &sentence, None, None)
 }
 
 fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Option<Chart>> {

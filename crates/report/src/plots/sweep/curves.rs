@@ -7,6 +7,7 @@ use tacho_record::metric::Known;
 
 use super::data::{natural, python_text};
 use crate::distinct::by_key;
+use crate::inputs;
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
@@ -84,6 +85,7 @@ impl CurveStyles {
         names.dedup();
         let mut bands = Vec::new();
         let mut lines = Vec::new();
+        let mut warned: Vec<(String, Mean)> = Vec::new();
         for texts in names {
             let of_curve: Vec<&Dict> = records.iter().copied().filter(|record| self.texts(record) == texts).collect();
             let means = by.of(&of_curve);
@@ -107,9 +109,16 @@ impl CurveStyles {
             }
             let hints = means.iter().map(|mean| by.hint(&name, mean)).collect();
             let points = means.iter().map(|mean| (mean.x, mean.y)).collect();
-            lines.push(Series::Line { name, points, stroke, marker, hints });
+            lines.push(Series::Line { name: name.clone(), points, stroke, marker, hints });
+            warned.extend(means.into_iter().filter(|mean| mean.is_warned).map(|mean| (name.clone(), mean)));
         }
         bands.extend(lines);
+        if !warned.is_empty() {
+            let hint = |(name, mean): &(String, Mean)| format!("{WARNED}\n{}", by.hint(name, mean));
+            let hints = warned.iter().map(hint).collect();
+            let points = warned.iter().map(|(_, mean)| (mean.x, mean.y)).collect();
+            bands.push(Series::Points { name: WARNED.to_owned(), points, fill: Color::hex(0xC4_36_1C), hints });
+        }
         bands
     }
 
@@ -157,7 +166,12 @@ pub(super) struct Mean {
     /// Its position along the curve, as text.
     along: String,
     runs: usize,
+    /// Whether one of its runs has a severe warning.
+    is_warned: bool,
 }
+
+/// Name of the points of such runs.
+const WARNED: &str = "with severe warnings";
 
 impl Points<'_> {
     /// If `x` was measured, the runs of one setting form one point; if it was set, all runs at that `x` do.
@@ -198,6 +212,7 @@ impl Points<'_> {
             spread: half_width(&ys).filter(|_| ys.len() >= MIN_REPEATS).unwrap_or(0.0),
             along: text.unwrap_or_default(),
             runs: members.len(),
+            is_warned: !inputs::of_results(None, members.iter().copied()).is_empty(),
         }
     }
 
