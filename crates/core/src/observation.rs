@@ -1,6 +1,7 @@
 //! Timestamps and counts of one request, without interpretation.
 
-use crate::{FailureKind, Labels, Outcome, Reply, Timestamp};
+use crate::json::Value;
+use crate::{FailureKind, Labels, Outcome, OutputCheck, Reply, Timestamp};
 
 /// Resolution of recorded timestamps, about a microsecond. A power of two compresses well.
 pub const RESOLUTION_NS: u64 = 1024;
@@ -148,6 +149,10 @@ pub struct Observation {
     pub reply: Option<Box<Reply>>,
     /// Labels known only from the response: the replica, response headers.
     pub labels: Labels,
+    /// The comparison with its reference, if outputs are checked.
+    pub check: Option<Box<OutputCheck>>,
+    /// Scores of its grader by name, if outputs are graded.
+    pub scores: Option<Box<Value>>,
 }
 
 impl Observation {
@@ -194,6 +199,8 @@ impl Observation {
             media: None,
             reply: None,
             labels: Labels::NONE,
+            check: None,
+            scores: None,
         }
     }
 

@@ -104,6 +104,8 @@ crate::packed! {
         pub cancel_after: Option<f64>,
         /// The groups it is counted in: its class, its stage.
         pub labels: Labels,
+        /// The answer that its output is graded by; not sent.
+        pub answer: Option<Value>,
     }
 }
 
@@ -123,6 +125,7 @@ impl Request {
             session: None,
             cancel_after: None,
             labels: Labels::NONE,
+            answer: None,
         }
     }
 }

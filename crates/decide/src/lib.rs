@@ -6,5 +6,6 @@
 pub mod compare;
 pub mod gate;
 mod operator;
+pub mod outputs;
 pub mod search;
 pub mod threshold;

@@ -70,8 +70,9 @@ impl Condition {
         }
         let (metric, scale) = in_unit(metric.trim(), unit)?;
         let (group, key) = split(&metric);
+        let is_fraction = Known::find(key).is_some_and(|known| known.unit() == Unit::Fraction);
         let (group, key) = (group.map(str::to_owned), key.to_owned());
-        Ok(Condition { group, key, operator, limit: limit * scale, share: unit == "%" })
+        Ok(Condition { group, key, operator, limit: limit * scale, share: unit == "%" && !is_fraction })
     }
 }
 
@@ -84,6 +85,7 @@ fn in_unit(metric: &str, unit: &str) -> Result<(String, f64), Error> {
         own => (metric.to_owned(), own),
     };
     let scale = match (own, unit) {
+        (Some(Unit::Fraction), "%") => 0.01,
         (_, "" | "%") | (None, _) => 1.0,
         (Some(Unit::Milliseconds), "s") => 1000.0,
         (Some(Unit::Seconds), "ms") => 0.001,
@@ -106,6 +108,8 @@ mod tests {
         {
             assert_eq!(read(text), ttft(200.0), "{text}");
         }
+        let share = Condition::parse("output_divergence>1%").unwrap();
+        assert_eq!((share.limit, share.share), (0.01, false));
         assert_eq!(read("avg_latency<1500ms"), Ok(("avg_latency".to_owned(), 1.5)));
         assert_eq!(read("request_throughput>=20req/s"), Ok(("request_throughput".to_owned(), 20.0)));
         let of_group = Condition::parse("chat.p99_ttft>0.3s").unwrap();

@@ -191,6 +191,25 @@ caveats! {
          field with the limit; --extra-body '{{\"max_tokens\": {asked}}}' sends an older one"
     );
 
+    /// Outputs equal the references of other requests.
+    "outputs_swapped", Bad, Rows: OutputsSwapped { swapped: u64, checked: u64 } => format!(
+        "{swapped} of {checked} checked outputs are those of other requests: the server mixes up responses"
+    );
+
+    /// Outputs differ from their references.
+    "outputs_differ", Warning, Rows: OutputsDiffer { different: u64, checked: u64, alone: Option<f64> } => {
+        let alone = alone.map_or_else(String::new, |share| format!(", {:.1}% of those sent alone", share * 100.0));
+        let share = *different as f64 / *checked as f64 * 100.0;
+        format!("{different} of {checked} checked outputs ({share:.1}%) differ from their references{alone}")
+    };
+
+    /// Outputs are compared although they are sampled.
+    "outputs_sampled", Warning, Log: OutputsSampled => "outputs are compared, but the requests do not set --temperature 0: \
+        sampled outputs differ by chance";
+
+    /// The command of `--grade-command` failed.
+    "ungraded", Bad, Log: Ungraded { problem: String } => format!("the outputs are not graded: {problem}");
+
     /// The server's metrics are not those of one server.
     "metrics_mixed", Warning, Log: MetricsMixed { counter: String, from: f64, to: f64 } => format!(
         "{counter} of /metrics fell from {from} to {to} during the run: the server restarted, or a load balancer answers \

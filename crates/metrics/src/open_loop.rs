@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::concurrency::{exact_peak, peak_tokens};
 use crate::latency::{collect, collect_some, successes};
-use crate::{Acceptance, Fluidity, Sample, Samples, Setup, Statistics, Task, TokenSource};
+use crate::{
+    Acceptance, Fluidity, OutputStatistics, Sample, Samples, ScoreStatistics, Setup, Statistics, Task, TokenSource,
+};
 
 /// Metrics that vLLM does not report, or reports in a misleading way.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +49,10 @@ pub struct OpenLoopMetrics {
     pub fluidity: Option<Fluidity>,
     /// Speculative decoding; `None` where the server does not report it per request.
     pub acceptance: Option<Acceptance>,
+    /// Outputs compared with their references; `None` without a check.
+    pub outputs: Option<OutputStatistics>,
+    /// Scores of the graders.
+    pub scores: Vec<ScoreStatistics>,
     /// Requests per second as scheduled and as sent; `None` when all were due at once.
     pub rates: Option<Rates>,
     /// Peak number of requests in flight.
@@ -115,6 +121,8 @@ impl OpenLoopMetrics {
                 .then(|| Statistics::of(collect_some(samples, per_output_token), percentiles)),
             fluidity: Fluidity::of(setup, samples, duration).filter(|_| setup.task == Task::Generation),
             acceptance: Acceptance::of(samples),
+            outputs: OutputStatistics::of(samples),
+            scores: ScoreStatistics::all(samples),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
             peak_output_tokens_per_s: peak_tokens(samples),

@@ -31,7 +31,7 @@ pub struct ResultFields<'r>(pub &'r Dict);
 impl<'r> ResultFields<'r> {
     /// A number; numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
-        match self.0.get(key).or_else(|| self.own(key))? {
+        match self.0.get(key).or_else(|| self.own(key)).or_else(|| self.score(key))? {
             Value::Str(text) => match text.as_str() {
                 "inf" => Some(f64::INFINITY),
                 "-inf" => Some(f64::NEG_INFINITY),
@@ -39,6 +39,12 @@ impl<'r> ResultFields<'r> {
             },
             other => other.as_f64(),
         }
+    }
+
+    /// The mean of a score, by its key.
+    fn score(self, key: &str) -> Option<&'r Value> {
+        let is_it = |score: &&Value| score.get("key").and_then(Value::as_str) == Some(key);
+        self.own("scores")?.as_list()?.iter().find(is_it)?.get("mean")
     }
 
     /// A value of tacho's own part.

@@ -20,6 +20,12 @@ impl Intervals {
     /// The intervals of all rates and latencies that a run reports, where they say something; none of one burst, which is one
     /// observation.
     pub fn of(record: &RunRecord) -> Self {
+        let mut all = Intervals::of_times(record);
+        all.list.extend(fractions(record));
+        all
+    }
+
+    fn of_times(record: &RunRecord) -> Self {
         if record.is_burst() {
             return Intervals { list: Vec::new(), caveat: Some(Caveat::OneBurst) };
         }
@@ -55,6 +61,15 @@ impl Intervals {
     pub fn iter(&self) -> impl Iterator<Item = (&str, Interval)> {
         self.list.iter().map(|(key, interval)| (key.as_str(), *interval))
     }
+}
+
+/// The intervals of what was found in the outputs, which one burst has as well.
+fn fractions(record: &RunRecord) -> Vec<(String, Interval)> {
+    let outputs = record.open_loop.outputs.as_ref();
+    let found = outputs.map(|outputs| ("output_divergence".to_owned(), outputs.differing.interval));
+    let alone = outputs.and_then(|outputs| Some(("output_divergence_alone".to_owned(), outputs.alone?.interval)));
+    let scores = record.open_loop.scores.iter().map(|score| (metric::score_key(&score.name), score.mean.interval));
+    found.into_iter().chain(alone).chain(scores).collect()
 }
 
 /// The intervals of costs, from those of the throughputs that they are the inverse of.

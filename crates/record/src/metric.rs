@@ -8,6 +8,7 @@ mod timed;
 pub use self::known::{Known, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
+use tacho_metrics::outputs::ACCURACY;
 use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::groups::Group;
@@ -24,6 +25,8 @@ pub enum Unit {
     Tokens,
     /// Percent.
     Percent,
+    /// A fraction from 0 to 1; limits can be percentages.
+    Fraction,
     /// Seconds.
     Seconds,
     /// Milliseconds.
@@ -56,7 +59,7 @@ impl Unit {
     /// The suffix after a value; empty for [`Unit::Plain`].
     pub fn text(self) -> &'static str {
         match self {
-            Unit::Plain => "",
+            Unit::Plain | Unit::Fraction => "",
             Unit::Requests => "requests",
             Unit::Tokens => "tokens",
             Unit::Percent => "%",
@@ -171,8 +174,8 @@ impl Metric {
 use Better::{Less, More, Neither};
 use Part::{Audio, Diffusion, Images, Offline, Own, Peaks, Probes, Speculative, Totals};
 use Unit::{
-    AudioPerSecond, ImagesPerSecond, InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond,
-    Seconds, Tokens, TokensPerSecond,
+    AudioPerSecond, Fraction, ImagesPerSecond, InputsPerSecond, Milliseconds, Percent, Plain, Requests,
+    RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
 };
 
 /// All metrics except statistics of latencies, in the order of result files.
@@ -270,6 +273,17 @@ pub static METRICS: &[Metric] = &[
     row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Own,
         |r| acceptance_length(r).and_then(|l| real(l.p10)))
         .about("A tenth of the requests are below it."),
+    row("output_divergence", "", 0, "Output divergence", Fraction, Less, Own,
+        |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.differing.value)))
+        .about("Fraction of the checked outputs that differ from their references, with --check-outputs."),
+    row("output_divergence_alone", "", 0, "Output divergence alone", Fraction, Less, Own,
+        |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.alone?.value)))
+        .about("The same of requests that are sent alone, before the run."),
+    row("swapped_outputs", "", 0, "Swapped outputs", Requests, Less, Own,
+        |r| r.open_loop.outputs.as_ref().and_then(|o| count(o.swapped)))
+        .about("Outputs that equal the reference of another request."),
+    row("accuracy", "", 0, "Accuracy", Fraction, More, Own, |r| score(r, ACCURACY))
+        .about("Fraction of correct answers, with --grade."),
     row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Own, |r| jobs_per_hour(r).and_then(real))
         .about("Finished sessions per hour."),
     row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Own,
@@ -347,6 +361,16 @@ fn acceptance_length(record: &RunRecord) -> Option<AcceptanceLength> {
 fn jobs_per_hour(record: &RunRecord) -> Option<f64> {
     let finished = record.sessions.as_ref()?.ends.finished;
     (record.measured.duration > 0.0).then(|| finished as f64 * 3600.0 / record.measured.duration)
+}
+
+/// The key of a score: that of `--grade` is a metric of its own.
+pub fn score_key(name: &str) -> String {
+    if name == ACCURACY { name.to_owned() } else { format!("{}{name}", known::SCORE) }
+}
+
+/// The mean of a score.
+fn score(record: &RunRecord, name: &str) -> Option<Amount> {
+    real(record.open_loop.scores.iter().find(|score| score.name == name)?.mean.value)
 }
 
 fn per_gpu(record: &RunRecord, rate: f64) -> Option<Amount> {

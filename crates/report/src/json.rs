@@ -4,7 +4,7 @@ mod columns;
 mod fields;
 pub(crate) mod full_concurrency;
 mod metrics;
-mod own;
+pub(crate) mod own;
 mod save;
 mod schema;
 mod server;

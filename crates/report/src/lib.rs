@@ -20,6 +20,7 @@ pub mod multi_turn;
 pub mod names;
 pub mod offline;
 mod out;
+mod outputs;
 pub mod plots;
 pub mod results;
 pub mod scenario;

@@ -68,6 +68,10 @@ pub enum Error {
     CacheDirectory { source: std::io::Error },
     #[error("all {count} requests failed; the first one: {reason}")]
     AllFailed { count: usize, reason: String },
+    #[error("--check-outputs: {problem}")]
+    NoReferences { problem: String },
+    #[error("--grade: {problem}")]
+    Grader { problem: String },
     #[error("the workload is empty: raise --num-prompts or check the data")]
     EmptyWorkload,
     #[error("--balance session needs sessions, and no request belongs to one: pass --sessions, or another --balance")]

@@ -14,7 +14,7 @@ use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
 
-use crate::serve::{LogPlan, RowCommandPlan, SessionsPlan};
+use crate::serve::{CheckPlan, GradePlan, LogPlan, RowCommandPlan, SessionsPlan};
 use crate::telemetry::TelemetryPlan;
 
 /// A run of `tacho serve`.
@@ -40,6 +40,10 @@ pub struct ServePlan {
     pub report: ReportPlan,
     /// The row log, if there is one.
     pub log: Option<LogPlan>,
+    /// The check of outputs, if there is one.
+    pub check: Option<CheckPlan>,
+    /// How outputs are graded, if they are.
+    pub grade: Option<GradePlan>,
     /// The command that gets the finished rows, if there is one.
     pub row_command: Option<RowCommandPlan>,
     /// This process's rank, if there are several.

@@ -3,6 +3,7 @@
 mod drive;
 mod finish;
 pub(crate) mod log;
+mod outputs;
 mod prepare;
 mod ranks;
 mod request_table;
@@ -17,6 +18,7 @@ pub use drive::workers::default_workers;
 pub(crate) use finish::record::worker_use;
 pub(crate) use finish::samples::sample;
 pub use log::{LogPlan, LogStart};
+pub use outputs::{CheckPlan, GradePlan, GradeRule, ReferenceSource, can_check};
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, SAVED_VERSION, prepare, save_requests, save_workload, workload_digest};
 pub(crate) use ranks::RankClosing;

@@ -23,6 +23,7 @@ mod logs;
 mod media;
 mod memory;
 mod named;
+mod outputs;
 mod own_data;
 mod packaging;
 mod rank_ends;

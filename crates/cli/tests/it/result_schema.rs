@@ -68,7 +68,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 11] = [
+    let runs: [&[&str]; 13] = [
         &[
             "--request-rate",
             "80",
@@ -95,6 +95,8 @@ fn results() -> Vec<Value> {
         &["--backend", "openai-embeddings", "--on-row-command", "cat > rows"],
         &["--backend", "openai-speech", "--save-detailed", "--playback-buffer", "0.1"],
         &["--backend", "openai-images", "--save-detailed"],
+        &["--check-outputs", "--temperature", "0", "--sim-args", "--fault cut:0.5"],
+        &["--grade-command", "while read -r line; do echo '{\"accuracy\": true, \"tone\": 0.5}'; done"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];
     let result = |(at, further): (usize, &&[&str])| {

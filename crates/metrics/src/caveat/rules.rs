@@ -19,6 +19,8 @@ impl Caveat {
             requests_failed(samples),
             tokens_estimated(setup, samples, open_loop),
             audio_undecoded(samples),
+            swapped_outputs(open_loop),
+            different_outputs(open_loop),
             client_unreliable(trust),
             rate_missed(setup, open_loop, trust),
             few_samples(setup, samples),
@@ -67,6 +69,17 @@ fn audio_undecoded(samples: &Samples) -> Option<Caveat> {
     let is_unknown = |sample: &Sample| sample.media == Some(Media::Audio(None));
     let responses = successes(samples).filter(|sample| is_unknown(sample)).count() as u64;
     (responses > 0).then(|| Caveat::AudioUndecoded { responses, total: successes(samples).count() as u64 })
+}
+
+fn swapped_outputs(open_loop: &OpenLoopMetrics) -> Option<Caveat> {
+    let outputs = open_loop.outputs.as_ref().filter(|outputs| outputs.swapped > 0)?;
+    Some(Caveat::OutputsSwapped { swapped: outputs.swapped, checked: outputs.differing.of })
+}
+
+fn different_outputs(open_loop: &OpenLoopMetrics) -> Option<Caveat> {
+    let outputs = open_loop.outputs.as_ref().filter(|outputs| outputs.differing.count > 0.0)?;
+    let (different, checked) = (outputs.differing.count as u64, outputs.differing.of);
+    Some(Caveat::OutputsDiffer { different, checked, alone: outputs.alone.map(|alone| alone.value) })
 }
 
 fn client_unreliable(trust: Option<&Trust>) -> Option<Caveat> {

@@ -2,7 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tacho_core::{Drafts, Labels};
+use tacho_core::json::Value;
+use tacho_core::{Drafts, Labels, OutputCheck};
 
 use crate::{Media, PerToken};
 
@@ -26,6 +27,10 @@ tacho_core::packed! {
         pub input_end: Option<f64>,
         /// Generated media of a success, if the response is not a text.
         pub media: Option<Media>,
+        /// The comparison with its reference, if outputs are checked.
+        pub check: Option<OutputCheck>,
+        /// Scores of its grader by name, if outputs are graded.
+        pub scores: Option<Value>,
         /// The error message; empty for a success.
         pub error: String,
         /// The generated text, WTF-8; empty for a failed request, and if texts are not kept.
@@ -44,6 +49,8 @@ impl Rare {
         input_audio_duration: 0.0,
         input_end: None,
         media: None,
+        check: None,
+        scores: None,
         error: String::new(),
         text: Vec::new(),
     };

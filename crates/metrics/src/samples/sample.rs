@@ -100,6 +100,8 @@ impl Sample {
             input_audio_duration: request.audio_seconds,
             input_end: row.input_end.map(|time| time.secs_since(sent)),
             media,
+            check: row.check.map(|check| *check),
+            scores: row.scores.map(|scores| *scores),
             text: if failure.is_none() { row.text } else { Vec::new() },
             error,
             ..Rare::default()

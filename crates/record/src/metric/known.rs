@@ -1,5 +1,8 @@
 //! Lookup of a metric by its key, and suggestions for unknown keys.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use tacho_metrics::statistics::Statistic;
 
 use super::{Better, METRICS, Metric, Part, TIMES, Timed, Times, Unit};
@@ -15,6 +18,8 @@ pub enum Known {
     Timed(Timed),
     /// A statistic of an offline latency run (`p99_latency`), in seconds.
     Latency,
+    /// The mean of a score of `--grade-command` (`score_NAME`).
+    Score(&'static str),
     /// A startup phase (`avg_…_time`), in seconds; engines may report additional phases.
     Phase,
 }
@@ -25,6 +30,9 @@ impl Known {
         let row = METRICS.iter().find(|metric| metric.key == key).map(Known::Row);
         row.or_else(|| Timed::find(key).map(Known::Timed)).or_else(|| {
             let inside = |start: &str, end: &str| key.strip_prefix(start)?.strip_suffix(end);
+            if let Some(name) = inside(SCORE, "").filter(|name| !name.is_empty()) {
+                return Some(Known::Score(interned(name)));
+            }
             let percent = inside("p", "_latency").and_then(|text| text.parse::<f64>().ok());
             match percent {
                 Some(percent) if (0.0..=100.0).contains(&percent) => Some(Known::Latency),
@@ -52,13 +60,14 @@ impl Known {
         match self {
             Known::Row(metric) => metric.better,
             Known::Timed(timed) => timed.times.better,
+            Known::Score(_) => Better::More,
             Known::Latency | Known::Phase => Better::Less,
         }
     }
 
     /// Returns whether it varies from run to run, so that its value in one burst decides nothing; a count is a fact.
     pub fn varies(self) -> bool {
-        let own = matches!(self, Known::Row(Metric { part: Part::Own, .. }));
+        let own = matches!(self, Known::Row(Metric { part: Part::Own, unit, .. }) if *unit != Unit::Fraction);
         own || matches!(self, Known::Timed(_)) || self.unit().is_rate()
     }
 
@@ -67,6 +76,7 @@ impl Known {
         match self {
             Known::Row(metric) => metric.unit,
             Known::Timed(timed) => timed.times.unit,
+            Known::Score(_) => Unit::Plain,
             Known::Latency | Known::Phase => Unit::Seconds,
         }
     }
@@ -75,7 +85,7 @@ impl Known {
     pub fn kind(self) -> ResultKind {
         match self {
             Known::Row(Metric { part: Part::Offline(kind), .. }) => *kind,
-            Known::Row(_) | Known::Timed(_) => ResultKind::Serving,
+            Known::Row(_) | Known::Timed(_) | Known::Score(_) => ResultKind::Serving,
             Known::Latency => ResultKind::Latency,
             Known::Phase => ResultKind::Startup,
         }
@@ -86,7 +96,7 @@ impl Known {
         match self {
             Known::Row(metric) => metric.heading.to_owned(),
             Known::Timed(timed) => timed.heading(),
-            Known::Latency | Known::Phase => key.to_owned(),
+            Known::Latency | Known::Phase | Known::Score(_) => key.to_owned(),
         }
     }
 
@@ -95,9 +105,24 @@ impl Known {
         match self {
             Known::Row(metric) => (metric.read)(record).and_then(super::Amount::as_f64),
             Known::Timed(timed) => timed.read(record),
+            Known::Score(name) => super::score(record, name).and_then(super::Amount::as_f64),
             Known::Latency | Known::Phase => None,
         }
     }
+}
+
+/// The prefix of the keys of scores.
+pub(crate) const SCORE: &str = "score_";
+
+/// A name that lives as long as the program; there are as many as distinct names are asked for.
+fn interned(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.get(name).copied().unwrap_or_else(|| {
+        let name: &'static str = Box::leak(name.into());
+        names.insert(name);
+        name
+    })
 }
 
 /// Names of the metrics of serving results, for messages and help.

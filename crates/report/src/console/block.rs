@@ -8,9 +8,9 @@ use tacho_record::RunRecord;
 
 use super::{details, joined, ranks};
 use crate::groups::tables;
-use crate::sessions;
 use crate::style::{Ink, fold, harmless_line, title};
 use crate::verdict::{Severity, Verdict};
+use crate::{outputs, sessions};
 
 pub(crate) use self::facts::{costs, not_steady};
 pub(crate) use self::table::{audio_times, bounds, interval_of, within_slo};
@@ -128,6 +128,9 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
         (4, facts::acceptance(record)),
         (4, facts::underruns(record)),
         (4, sessions::fact(record)),
+        (1, outputs::fact(record)),
+        (1, outputs::dependence(record)),
+        (1, outputs::scores(record)),
         (8, facts::server(record)),
         (8, facts::gpu(record)),
         (8, facts::energy_by_phase(record)),

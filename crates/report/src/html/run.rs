@@ -15,7 +15,7 @@ use super::{Document, in_script, packed};
 use crate::Error;
 use crate::groups::{GroupTable, tables};
 use crate::json::write_whole;
-use crate::sessions;
+use crate::{outputs, sessions};
 
 const SCRIPT: &str = include_str!("run/run.js");
 
@@ -38,7 +38,11 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
     let body = format!(
         "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         head.html(),
-        words::cards(record) + &words::failure_kinds(record) + &sessions::section(record) + &groups,
+        words::cards(record)
+            + &words::failure_kinds(record)
+            + &outputs::section(record)
+            + &sessions::section(record)
+            + &groups,
         words::ranks(record) + &words::facts(record),
     );
     let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));

@@ -12,6 +12,7 @@ use super::Detail;
 use super::metrics::{Latencies, Metrics, latency_fields, metric_fields, statistics_fields};
 use super::server::ServerSamples;
 use super::telemetry::{MachineSamples, machine_samples};
+use crate::outputs::{Outputs, Score};
 
 view! {
     /// tacho's own metrics, without the per-request lists.
@@ -88,6 +89,11 @@ view! {
         ranks: Optional<Vec<RankUse>> = Some(r.measured.ranks.clone()).filter(|ranks| !ranks.is_empty()),
         /// Session metrics.
         sessions: Optional<SessionSummary> = r.sessions.clone(),
+        /// Outputs compared with their references.
+        outputs: Optional<Outputs> = r.open_loop.outputs.as_ref().map(|found| Outputs::of(found, r)),
+        /// Scores of the outputs.
+        scores: Optional<ListOf<Score>> =
+            (!r.open_loop.scores.is_empty()).then(|| r.open_loop.scores.iter().map(Score::of).collect()),
         /// Samples of the server's /metrics.
         server_metrics: Optional<ServerSamples> =
             (!r.measured.server.is_empty()).then(|| ServerSamples::of(&r.measured.server, detail)),
@@ -234,7 +240,7 @@ fn groups(record: &RunRecord) -> Dict {
     record.group_keys().into_iter().map(|key| (key.to_owned(), named(key).into())).collect()
 }
 
-fn finite(value: f64) -> Option<f64> {
+pub(crate) fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod supply;
 mod tasks;
 pub(crate) mod workers;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tacho_core::{EventSink, RowSink, RunEvent, Shard, Timestamp, Work};
@@ -24,6 +25,7 @@ use crate::serve::drive::components::Components;
 use crate::serve::drive::supply::is_endless;
 use crate::serve::drive::tasks::Tasks;
 use crate::serve::drive::workers::default_workers;
+use crate::serve::outputs::Judge;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 
@@ -47,6 +49,7 @@ pub(crate) struct RunContext<'a> {
     pub(crate) interrupt: &'a StopSignal,
     /// Ends this run, for any reason.
     pub(crate) stop: &'a StopSignal,
+    pub(crate) judge: Arc<Judge>,
     pub(crate) sink: &'a dyn EventSink,
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod early_stop;
 pub(crate) mod record;
 pub(crate) mod samples;
 
+use std::collections::HashMap;
+
 use tacho_core::json::Value;
 use tacho_loadgen::StopReason;
 use tacho_metrics::replicas::{self, ReplicaHealth};
@@ -36,6 +38,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) after: Scrape,
     pub(crate) provenance: Provenance,
     pub(crate) replicas: Vec<ReplicaHealth>,
+    /// Scores of `--grade-command` by request.
+    pub(crate) scores: Result<HashMap<usize, Value>, Error>,
 }
 
 /// Computes the record and closes the log.
@@ -45,7 +49,12 @@ pub(crate) fn finish(
     identity: &RunIdentity,
     finished: Finished<'_>,
 ) -> Result<RunRecord, Error> {
-    let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance, replicas } = finished;
+    let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance, replicas, scores } =
+        finished;
+    let (scores, ungraded) = match scores {
+        Ok(scores) => (scores, None),
+        Err(error) => (HashMap::new(), Some(Caveat::Ungraded { problem: error.to_string() })),
+    };
     let RunOutput { output, rows, log, ranks, rate_changes, wall, row_command } = output;
     let DriveOutput { mut driven, probes, server, telemetry } = output;
     let server = scrape::series(&before, server, &after, driven.origin.secs());
@@ -58,7 +67,8 @@ pub(crate) fn finish(
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &wall);
     let sampled = {
         let (requests, leaves_cut_off) = (identity.requests.lock(), ended.is_some());
-        let spec = SampleSpec { leaves_cut_off, ..SampleSpec::of(plan, prepared, &setup, &requests) };
+        let spec =
+            SampleSpec { leaves_cut_off, scores: Some(&scores), ..SampleSpec::of(plan, prepared, &setup, &requests) };
         SampledRows::of(rows, &spec)?
     };
     let (of_samples, cut_off) = (sampled.caveats(&driven.workers), sampled.cut_off);
@@ -77,7 +87,7 @@ pub(crate) fn finish(
     check_read_back(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let ended_by = ended.and_then(|by| early_stop::caveat(by, cut_off));
-    let run = [log.as_ref().and_then(RowLog::caveat), row_command.flatten(), resumed, ended_by, mixed];
+    let run = [log.as_ref().and_then(RowLog::caveat), row_command.flatten(), resumed, ended_by, mixed, ungraded];
     let checks = checks(plan, prepared, &record, ended);
     let replicas = replicas::caveats(&record.measured.samples, &replicas, record.measured.origin);
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);
@@ -88,7 +98,7 @@ pub(crate) fn finish(
     Ok(record)
 }
 
-fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<StopReason>) -> [Option<Caveat>; 5] {
+fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<StopReason>) -> [Option<Caveat>; 6] {
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(StopReason::Precise));
     // Only this rank's prompts are known here.
@@ -99,6 +109,7 @@ fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Opti
         checks::outputs(prepared, record),
         cache,
         drafts(plan, record),
+        (plan.check.is_some() && !checks::is_greedy(plan)).then_some(Caveat::OutputsSampled),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! One run in the order of its phases: prepare, warm up, drive, finish.
 
+use std::sync::Arc;
+
 use tacho_client::Client;
 use tacho_core::{EventSink, Timestamp};
 use tacho_loadgen::StopSignal;
@@ -13,6 +15,7 @@ use crate::serve::drive::server::Server;
 use crate::serve::drive::{RunContext, announce};
 use crate::serve::finish::{Finished, finish};
 use crate::serve::log::open::OpenedLog;
+use crate::serve::outputs::Judge;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::ranks;
@@ -34,10 +37,11 @@ pub fn run(
     let components = Components::new(&own, &prepared, stop)?;
     let coordinator = ranks::coordinate(plan, &identity.workload, components.clock, stop, sink)?;
     let warmed = warm_up(plan, &prepared, &components.payload, stop, sink)
-        .and_then(|()| warm_up_sessions(plan, &prepared, &components, stop, sink));
-    warmed.inspect_err(|_| {
+        .and_then(|checker| Ok((checker, warm_up_sessions(plan, &prepared, &components, stop, sink)?)));
+    let (checker, ()) = warmed.inspect_err(|_| {
         coordinator.as_ref().map(|coordinator| coordinator.exchange_stop(false, stop.draining()));
     })?;
+    let judge = Arc::new(Judge::of(plan, &prepared, checker)?);
     let total = prepared.measured_requests(plan, &identity.requests);
     announce::start(plan, &prepared, total, sink);
     let server = Server::begin(plan, &prepared, &components, stop, sink);
@@ -52,6 +56,7 @@ pub fn run(
         scrapes: server.before.is_there(),
         interrupt: stop,
         stop: &stop.inner(),
+        judge: judge.clone(),
         sink,
     };
     let output = context.run(&schedule, coordinator, log)?;
@@ -61,7 +66,8 @@ pub fn run(
     // Frees the encoded requests and response buffers, which take as much memory as all that follows.
     drop(components);
     tacho_client::return_memory();
-    finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance, replicas })
+    let scores = judge.scores(&prepared);
+    finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance, replicas, scores })
 }
 
 /// What the client knows about each replica; empty if there is one server.

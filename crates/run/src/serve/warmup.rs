@@ -12,23 +12,27 @@ use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::workers::default_workers;
+use crate::serve::outputs::{Checker, references};
 use crate::serve::prepare::Prepared;
 use crate::serve::sessions::SessionWorkload;
 use crate::serve::warmup::test_requests::TestRequests;
+
+pub(crate) use crate::serve::warmup::test_requests::send_all;
 
 /// vLLM's warning if requests have no temperature.
 const TEMPERATURE: &str = "WARNING: vllm bench serve no longer sets temperature==0 (greedy) in requests by default. The \
                            default will be determined on the server side and can be model/API specific. For the old \
                            behavior, include --temperature=0.";
 
-/// Sends everything that comes before the run, except warm-up sessions.
+/// Sends everything that comes before the run, except warm-up sessions. Returns the references of outputs, if they are
+/// checked.
 pub(crate) fn warm_up(
     plan: &ServePlan,
     prepared: &Prepared,
     payload: &PayloadSpec,
     stop: &StopSignal,
     sink: &dyn EventSink,
-) -> Result<(), Error> {
+) -> Result<Option<Checker>, Error> {
     let traffic = &plan.traffic;
     let say = |text: &str| sink.event(RunEvent::status(text));
     if !traffic.temperature_given {
@@ -57,6 +61,7 @@ pub(crate) fn warm_up(
         }
         sink.event(RunEvent::status(Note::WarmupDone));
     }
+    let checker = references(plan, prepared, payload, stop, sink)?;
     if traffic.reset_caches {
         let mut callers = prepared.callers();
         let reset = callers.try_for_each(|caller| reset_caches(&caller.with_stop(stop), plan.endpoint.backend));
@@ -66,7 +71,7 @@ pub(crate) fn warm_up(
         reset?;
         say("Server caches reset.");
     }
-    if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
+    if stop.draining() { Err(Error::Stopped) } else { Ok(checker) }
 }
 
 /// Runs the warm-up sessions under the limits of the run and discards their rows.

@@ -103,6 +103,8 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             provenance: None,
         },
         log: None,
+        check: None,
+        grade: None,
         row_command: None,
         ranks: None,
     }

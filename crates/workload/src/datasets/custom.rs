@@ -124,6 +124,7 @@ impl Sampler<'_> {
         };
         let request = |row: Row<'_>| {
             let (priority, labels) = (self.priority(row.line)?, self.labels(row.line));
+            let answer = row.line.object.get("answer").cloned();
             let request = match tokenizer {
                 Some(tokenizer) => self.request(row, tokenizer, chat.as_ref())?,
                 None => Request { content: Content::from_json(row.prompt?), ..Request::text("", 1, 1) },
@@ -132,7 +133,7 @@ impl Sampler<'_> {
                 Some(priority) => with_priority(request, priority),
                 None => request,
             };
-            Ok(Request { labels, ..request })
+            Ok(Request { labels, answer, ..request })
         };
         Ok(Sampled::of(self.selection.requests(rows.into_iter(), None, context, request)?))
     }

@@ -125,6 +125,7 @@ impl Maker<'_> {
             lora: fields.text("lora")?,
             labels: fields.labels()?.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
             timestamp: self.timestamp(fields)?,
+            answer: fields.json("answer")?,
             ..request
         };
         let priority = fields.whole("priority", "a whole number, lower ones served first")?;

@@ -41,6 +41,7 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
         "planned_send_time": due_s,
         "session_id"?: request.session.as_deref(),
         "cancel_after_s"?: request.cancel_after,
+        "answer"?: request.answer.clone(),
     };
     if !request.labels.is_empty() {
         let labels = request.labels.iter().map(|(key, value)| (key.to_owned(), Value::from(value)));
@@ -185,6 +186,7 @@ impl Line<'_> {
             session: self.text(&mut dict, "session_id")?,
             cancel_after: self.number(&mut dict, "cancel_after_s")?,
             labels: self.labels(&mut dict)?,
+            answer: present(&mut dict, "answer"),
         })
     }
 

@@ -13,7 +13,7 @@ use super::table::Table;
 use crate::Error;
 
 /// Fields of a row.
-pub(crate) const FIELDS: [&str; 12] = [
+pub(crate) const FIELDS: [&str; 13] = [
     "prompt",
     "messages",
     "output_len",
@@ -26,6 +26,7 @@ pub(crate) const FIELDS: [&str; 12] = [
     "lora",
     "priority",
     "timestamp",
+    "answer",
 ];
 /// Fields whose members can be mapped one by one.
 const OBJECTS: [&str; 2] = ["labels", "overrides"];

@@ -8,6 +8,7 @@ use tacho_core::live::Output;
 use tacho_core::secret::{redact_json_text, redact_url};
 use tacho_metrics::MetricKind;
 use tacho_run::LoraAssignment;
+use tacho_run::serve::can_check;
 use tacho_text::TokenizerMode;
 use tacho_workload::{FieldMap, Need, Rows, SERVE_NAMES, Times, dataset};
 
@@ -425,5 +426,27 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     let blank = own.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
     ensure(!blank, || Refusal::range("--on-row-command", "''", "a command"))?;
     ensure(own.cache_salt.as_deref() != Some(""), || Refusal::range("--cache-salt", "''", "a text, or random"))?;
+    check_outputs(args)?;
     args.stops.check(&args.load)
+}
+
+fn check_outputs(args: &ServeArgs) -> Result<(), Refusal> {
+    let own = &args.own;
+    let flags = [
+        ("--check-outputs", own.check_outputs.is_some()),
+        ("--grade", own.grade.is_some()),
+        ("--grade-command", own.grade_command.is_some()),
+    ];
+    let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let wrong = own
+        .check_outputs
+        .as_ref()
+        .and_then(Option::as_ref)
+        .filter(|text| !text.parse::<u32>().is_ok_and(|number| number > 0));
+    let allowed = "a number of requests of at least 1, or none for 100";
+    ensure(wrong.is_none(), || Refusal::range("--check-outputs", wrong.map_or("", |text| text), allowed))?;
+    let backend = args.target.backend();
+    ensure(can_check(backend), || {
+        Refusal::other(format!("{flag} reads texts, and the responses of --backend {} are none", backend.name()))
+    })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tacho_args::declare::*;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
+use tacho_run::serve::GradeRule;
 
 use super::groups::{
     CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
@@ -67,6 +68,19 @@ flags! {
                  failed>1%. A limit can have a unit: p99_ttft>0.3s. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECKS, "Exit with 0 if a --fail-if is inconclusive and none holds.");
             require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client verdict is not ok.").tagged(NEEDS_SERVER);
+            check_outputs: Option<Option<String>> = own(&["--check-outputs"], OptionalStr, "N", Off, &CHECKS,
+                "Check that outputs do not change under load: N distinct requests (default 100) are sent alone before the run, twice, and \
+                 their outputs are compared with those under load. Use --temperature 0.").tagged(NEEDS_SERVER | WHOLE_RUN).excludes(&["--sessions", "--multi-turn", "--resume", "--strict-parity"]);
+            reference: Option<String> = own(&["--reference"], Str, "WHAT", Unset, &CHECKS,
+                "What --check-outputs compares with instead: the base URL of another server, or a result of the same requests that \
+                 --save-detailed wrote.").tagged(NEEDS_SERVER | WHOLE_RUN).needs(&["--check-outputs"]);
+            grade: Option<GradeRule> = own(&["--grade"], Choice(&GradeRule::NAMES), "RULE", Unset, &CHECKS,
+                "Grade outputs by the \"answer\" of their rows in --dataset-name custom: the whole text, the last number, the letter of a \
+                 choice, as in GSM8K or AIME, a pattern, or JSON fields. The result has the accuracy.")
+                .tagged(NEEDS_SERVER | WHOLE_RUN).excludes(&["--grade-command", "--sessions", "--multi-turn", "--resume", "--strict-parity"]) => grade;
+            grade_command: Option<String> = own(&["--grade-command"], Str, "CMD", Unset, &CHECKS,
+                "Command that grades outputs after the run: it reads a JSON line with index, request, output and reference for each, and writes \
+                 a JSON object of scores for each, in order.").tagged(NEEDS_SERVER | WHOLE_RUN).excludes(&["--sessions", "--multi-turn", "--resume", "--strict-parity"]);
             first_token_timeout: Option<Duration> = own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,
                 "Seconds to the first token of a streamed response. Without it only --timeout applies.").positive();
             retries: u32 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
@@ -100,4 +114,8 @@ flags! {
             quiet: bool = switch(&["--quiet"], &REPORT, "Print only the report.");
         ]
     }
+}
+
+fn grade(setting: Setting<'_>) -> Option<GradeRule> {
+    setting.value.as_str().and_then(GradeRule::from_name)
 }

@@ -170,6 +170,8 @@ fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
         traffic: traffic(args)?,
         report: ReportPlan { metric_percentiles: vec![99.0], ..ReportPlan::default() },
         log: args.common.log.as_deref().map(|directory| required(directory, &args.common.engine.values)),
+        check: None,
+        grade: None,
         row_command: None,
         ranks: None,
     };

@@ -14,7 +14,7 @@ use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings};
 use tacho_record::{Provenance, ServerFacts};
 use tacho_report::export::requests::json_line;
-use tacho_run::serve::RowCommandPlan;
+use tacho_run::serve::{CheckPlan, GradePlan, ReferenceSource, RowCommandPlan};
 use tacho_run::{
     BusyProfile, Cancellation, LoraPlan, ModelPlan, NamedTokenizer, Replayed, ReportPlan, ServePlan, StopPlan,
     TelemetryPlan, TokenizerPlan, TrafficPlan,
@@ -56,6 +56,8 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         traffic: traffic(args)?,
         report: ReportPlan { provenance: provenance(args, simulator), ..report(args) },
         log: None,
+        check: check(args)?,
+        grade: grade(args),
         row_command: row_command(args),
         ranks: None,
     })
@@ -74,6 +76,25 @@ const ROW_COMMAND_GRACE: Duration = Duration::from_secs(10);
 fn row_command(args: &ServeArgs) -> Option<RowCommandPlan> {
     let line = args.own.on_row_command.clone()?;
     Some(RowCommandPlan { line, write: json_line, grace: ROW_COMMAND_GRACE })
+}
+
+/// Distinct requests that `--check-outputs` compares by default.
+const CHECKED: usize = 100;
+
+fn check(args: &ServeArgs) -> anyhow::Result<Option<CheckPlan>> {
+    let Some(requests) = &args.own.check_outputs else { return Ok(None) };
+    let requests = requests.as_ref().map_or(Ok(CHECKED), |text| text.parse())?;
+    let source = match args.own.reference.as_deref() {
+        None => ReferenceSource::Server,
+        Some(url) if url.contains("://") => ReferenceSource::Other(Box::new(endpoint(args, &[url.to_owned()])?)),
+        Some(file) => ReferenceSource::File(file.into()),
+    };
+    Ok(Some(CheckPlan { requests, source }))
+}
+
+fn grade(args: &ServeArgs) -> Option<GradePlan> {
+    let command = args.own.grade_command.clone().map(GradePlan::Command);
+    args.own.grade.map(GradePlan::Rule).or(command)
 }
 
 fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {

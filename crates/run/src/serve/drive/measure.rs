@@ -74,7 +74,8 @@ impl RunContext<'_> {
         let RunContext { plan, identity, components, interrupt, stop, .. } = *self;
         let clock = components.clock;
         let wall = WallClock::now(clock);
-        let mut store = RowStore::new(clock, wall, log, Texts::of(plan)).in_stages_of(schedule);
+        let mut store =
+            RowStore::new(clock, wall, log, Texts::of(plan)).in_stages_of(schedule).judged_by(self.judge.clone());
         let mut stops = Stops::new(&plan.traffic.stops, schedule, identity, stop, clock);
         let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(schedule);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use tacho_client::Rules;
 use tacho_client::control::TokenizeServer;
+use tacho_core::json::Value;
 use tacho_core::{Content, Request};
 use tacho_metrics::{Caveat, Sample};
 use tacho_record::RunRecord;
@@ -107,6 +108,13 @@ fn observed(prepared: &Prepared, record: &RunRecord) -> Option<f64> {
     let tokens = first.clone().map(|sample| sample.prompt_len).sum::<u64>();
     let cached: u64 = first.map(|sample| sample.cached_tokens).sum::<Option<u64>>()?;
     (tokens > 0).then(|| cached as f64 / tokens as f64)
+}
+
+/// Whether the requests ask for the most likely tokens.
+pub(crate) fn is_greedy(plan: &ServePlan) -> bool {
+    let traffic = &plan.traffic;
+    let given = traffic.extra_body.get("temperature").and_then(Value::as_f64).or(traffic.chat_temperature);
+    given == Some(0.0) || plan.endpoint.backend.fixes_temperature()
 }
 
 /// Number of prompts to check.

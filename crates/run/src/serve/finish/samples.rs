@@ -1,5 +1,8 @@
 //! Conversion of rows to samples, one at a time: a row is dropped before the next is read.
 
+use std::collections::HashMap;
+
+use tacho_core::json::Value;
 use tacho_core::{LabelPool, Observation, RequestInfo};
 use tacho_loadgen::WorkerStats;
 use tacho_metrics::{Caveat, Gather, Sample, Samples, Setup, TokenCounter};
@@ -20,12 +23,14 @@ pub(crate) struct SampleSpec<'a> {
     pub(crate) keep_texts: bool,
     /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
+    /// Scores of a command by request.
+    pub(crate) scores: Option<&'a HashMap<usize, Value>>,
 }
 
 impl<'a> SampleSpec<'a> {
     pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, setup: &'a Setup, requests: &'a Compact) -> Self {
         let (tokenizer, keep_texts) = (prepared.tokenizer.as_ref(), plan.report.keep_texts);
-        SampleSpec { setup, tokenizer, requests, keep_texts, leaves_cut_off: false }
+        SampleSpec { setup, tokenizer, requests, keep_texts, leaves_cut_off: false, scores: None }
     }
 
     pub(crate) fn sample(&self, row: Observation) -> Sample {
@@ -34,7 +39,11 @@ impl<'a> SampleSpec<'a> {
 
     fn labelled(&self, row: Observation, pool: &mut LabelPool) -> Sample {
         let request = self.requests.get(row.index).unwrap_or_default();
+        let scores = self.scores.and_then(|scores| scores.get(&row.index));
         let mut sample = sample(row, &request, self.setup, self.tokenizer, pool);
+        if let Some(scores) = scores {
+            sample.rare.scores = Some(scores.clone());
+        }
         if !self.keep_texts {
             sample.rare.forget_text();
         }

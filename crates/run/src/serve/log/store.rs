@@ -1,5 +1,6 @@
 //! Storage of rows: they are logged, and those that the log does not have stay in memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::secret::mask_known;
@@ -13,6 +14,7 @@ use crate::plan::ServePlan;
 use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
+use crate::serve::outputs::Judge;
 
 /// Runs longer than this are logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
@@ -31,6 +33,7 @@ pub(crate) struct RowStore<'a> {
     last: Timestamp,
     /// Stages whose requests are known by their send times, with their labels.
     stages: (Vec<StageSpan>, Vec<Labels>),
+    judge: Arc<Judge>,
 }
 
 impl<'a> RowStore<'a> {
@@ -48,6 +51,7 @@ impl<'a> RowStore<'a> {
             logged: 0,
             last: Timestamp::ZERO,
             stages: <_>::default(),
+            judge: Arc::default(),
         }
     }
 
@@ -56,6 +60,11 @@ impl<'a> RowStore<'a> {
         let closed = timeline.stages().iter().filter(|stage| stage.limit.is_some());
         self.stages = closed.map(|stage| (stage.clone(), Labels::NONE.with(STAGE, &stage.name))).unzip();
         self
+    }
+
+    /// The store of rows whose outputs are checked or graded.
+    pub(crate) fn judged_by(self, judge: Arc<Judge>) -> Self {
+        RowStore { judge, ..self }
     }
 
     fn label(&self, row: &mut Observation) {
@@ -99,6 +108,7 @@ impl RowSink for RowStore<'_> {
 
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
+            self.judge.judge(row);
             self.texts.drop_text(row);
             row.round(self.began);
             self.label(row);

@@ -1,6 +1,7 @@
 //! A rank other than 0: sends its part of the requests, and passes its rows to rank 0 and to its own log.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::json::Json;
@@ -74,6 +75,7 @@ pub fn run_share(
         scrapes: false,
         interrupt,
         stop,
+        judge: Arc::default(),
         sink,
     };
     let (early, origin, texts) = (Vec::new(), Timestamp::ZERO, Texts::of(plan));

@@ -101,16 +101,27 @@ impl TestRequests<'_> {
     ) -> Result<Vec<Observation>, Error> {
         let endpoint = EndpointSpec { timeout: timeout.min(endpoint.timeout), ..endpoint.clone() };
         let requests = vec![self.request.clone(); count];
-        let clock = SystemClock::start();
-        let client = Client::new(endpoint, self.payload, &requests, ClientPlan::default(), clock)?;
-        let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
-        let timeline = at_once.plan(count, &mut RandomState::new(0))?;
-        let max_concurrency = self.max_concurrency;
-        let plan = Drive { max_concurrency, ..Drive::of(&timeline, &clock, self.stop, &counters) };
-        let mut kept = Kept::default();
-        drive(&client, &plan, &mut kept)?;
-        Ok(kept.into_rows())
+        send_all(endpoint, self.payload, &requests, self.max_concurrency, self.stop, &counters)
     }
+}
+
+/// Sends requests outside the measured run, all at once or as many as the limit allows.
+pub(crate) fn send_all(
+    endpoint: EndpointSpec,
+    payload: &PayloadSpec,
+    requests: &[Request],
+    max_concurrency: Option<usize>,
+    stop: &StopSignal,
+    counters: &Counters,
+) -> Result<Vec<Observation>, Error> {
+    let clock = SystemClock::start();
+    let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock)?;
+    let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+    let timeline = at_once.plan(requests.len(), &mut RandomState::new(0))?;
+    let plan = Drive { max_concurrency, ..Drive::of(&timeline, &clock, stop, counters) };
+    let mut kept = Kept::default();
+    drive(&client, &plan, &mut kept)?;
+    Ok(kept.into_rows())
 }
 
 /// Why a server is not ready, by the path of its ready check.

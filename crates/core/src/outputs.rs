@@ -1,0 +1,58 @@
+//! What a check of outputs found about one response.
+
+crate::named! {
+    /// A property of an output that its reference does not have.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Flaw {
+        /// It is the beginning of the reference.
+        Truncated = "truncated",
+        /// Most of its words repeat earlier ones.
+        Repetitive = "repetitive",
+        /// It has control, replacement or private-use characters.
+        Garbled = "garbled",
+        /// Most letters are of another script.
+        OtherScript = "other_script",
+    }
+}
+
+crate::packed! {
+    /// An output compared with its reference, the output of the same request without load.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct OutputCheck {
+        /// Number of the reference; equal requests have the same one.
+        pub reference: u32,
+        /// Equal characters before the first difference; `None` if both are equal.
+        pub first_difference: Option<u32>,
+        /// Edit distance in characters, of at most [`OutputCheck::MOST_EDITED`] after the first difference.
+        pub edits: u32,
+        /// Whether the same request sent alone also differed; `None` if it was not repeated.
+        pub alone_differs: Option<bool>,
+        /// The request whose reference it equals instead of its own.
+        pub belongs_to: Option<u32>,
+        /// A bit for each [`Flaw`].
+        pub flaws: u32,
+        /// The reference around the first difference; empty if texts are not kept.
+        pub expected: String,
+    }
+}
+
+impl OutputCheck {
+    /// Characters after the first difference that are compared.
+    pub const MOST_EDITED: usize = 256;
+
+    /// Whether the output is not its reference.
+    pub fn differs(&self) -> bool {
+        self.first_difference.is_some()
+    }
+
+    /// Adds a flaw.
+    pub fn add(&mut self, flaw: Flaw) {
+        self.flaws |= 1 << flaw as u32;
+    }
+
+    /// Its flaws.
+    pub fn flaws(&self) -> impl Iterator<Item = Flaw> {
+        let bits = self.flaws;
+        Flaw::ALL.into_iter().filter(move |flaw| bits & (1 << *flaw as u32) != 0)
+    }
+}

@@ -1,0 +1,190 @@
+//! Checked and graded outputs: lines on a terminal, the objects of the result file, a section of the page.
+
+use tacho_core::json::{Keyed, ListOf, Optional};
+use tacho_core::view;
+use tacho_decide::outputs::{Dependence, FALSE_ALARMS, MARGIN, Question, judge};
+use tacho_metrics::{Interval, OutputStatistics, Sample, ScoreStatistics, Share};
+use tacho_record::RunRecord;
+use tacho_record::metric::score_key;
+
+use crate::html::escape;
+use crate::style::{harmless, short};
+
+/// Most differing outputs that the page shows.
+const EXAMPLES: usize = 10;
+/// Characters of an output that are shown before and after the first difference.
+const EXCERPT: (usize, usize) = (40, 120);
+
+fn percent(value: f64) -> String {
+    format!("{:.1}%", value * 100.0)
+}
+
+fn points(question: &Question) -> String {
+    let Interval { low, high } = question.interval;
+    format!("{:+.1} points ({:+.1} … {:+.1})", question.effect * 100.0, low * 100.0, high * 100.0)
+}
+
+/// A p-value, which a permutation test does not know below a thousandth.
+fn chance(question: &Question) -> String {
+    if question.chance < 0.001 { "p < 0.001".to_owned() } else { format!("p = {:.3}", question.chance) }
+}
+
+fn share(share: &Share) -> String {
+    format!("{} ({} … {})", percent(share.value), percent(share.interval.low), percent(share.interval.high))
+}
+
+/// The comparison with the references in a line; `None` without one.
+pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
+    let found = record.open_loop.outputs.as_ref()?;
+    let mut parts = vec![format!("{} of {} differ from their references", found.differing.count, found.differing.of)];
+    parts.push(share(&found.differing));
+    parts.extend(found.alone.map(|alone| format!("sent alone {} of {}", alone.count, alone.of)));
+    parts.extend((found.swapped > 0).then(|| format!("{} belong to other requests", found.swapped)));
+    parts.extend(found.flaws.iter().map(|(flaw, count)| format!("{count} {}", flaw.replace('_', " "))));
+    parts.extend(found.first_difference.map(|at| format!("first difference after {} characters (median)", short(at))));
+    Some(("outputs", parts.join(" · ")))
+}
+
+/// What the divergence depends on, in a line.
+pub(crate) fn dependence(record: &RunRecord) -> Option<(&'static str, String)> {
+    record.open_loop.outputs.as_ref()?;
+    let questions = judge(&record.measured.samples);
+    let with = |wanted: Dependence| questions.iter().filter(move |question| question.answer == wanted);
+    let mut parts: Vec<String> = with(Dependence::Found)
+        .map(|question| {
+            let Question { factor, groups: (more, less), .. } = question;
+            format!("{factor}, {more} against {less}: {}, {}", points(question), chance(question))
+        })
+        .collect();
+    let mut list = |wanted, text: &str| {
+        let names: Vec<&str> = with(wanted).map(|question| question.factor.as_str()).collect();
+        parts.extend((!names.is_empty()).then(|| format!("{text} {}", names.join(", "))));
+    };
+    list(Dependence::Excluded, "not on");
+    list(Dependence::Inconclusive, "inconclusive:");
+    (!parts.is_empty()).then(|| ("depends on", parts.join(" · ")))
+}
+
+/// The scores in a line.
+pub(crate) fn scores(record: &RunRecord) -> Option<(&'static str, String)> {
+    let one = |score: &ScoreStatistics| {
+        let Share { value, of, interval: Interval { low, high }, .. } = score.mean;
+        format!("{} {value:.3} ({low:.3} … {high:.3}) of {of}", score.name)
+    };
+    let all: Vec<String> = record.open_loop.scores.iter().map(one).collect();
+    (!all.is_empty()).then(|| ("scores", all.join(" · ")))
+}
+
+view! {
+    /// Outputs compared with their references.
+    pub(crate) struct Outputs(found: &OutputStatistics, r: &RunRecord) {
+        /// Outputs that were compared.
+        checked: u64 = found.differing.of,
+        /// Distinct requests among them.
+        references: u64 = found.references,
+        /// Outputs that differ from the reference.
+        different: u64 = found.differing.count as u64,
+        /// Outputs that differ, of the same requests sent alone before the run.
+        different_alone: Optional<u64> = found.alone.map(|alone| alone.count as u64),
+        /// Outputs with each flaw: truncated, repetitive, garbled, other_script.
+        flaws: Keyed<u64> = found.flaws.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        /// Median characters before the first difference.
+        median_first_difference: Optional<f64> = found.first_difference,
+        /// Mean edit distance of the outputs that differ, in characters, of at most 256 after the first difference.
+        mean_edit_distance: Optional<f64> = found.edits,
+        /// False-alarm rate of all questions together.
+        false_alarm_rate: f64 = FALSE_ALARMS,
+        /// What the divergence may depend on.
+        questions: ListOf<QuestionPart> = judge(&r.measured.samples).iter().map(QuestionPart::of).collect(),
+    }
+}
+
+view! {
+    struct QuestionPart(question: &Question) {
+        /// What the divergence may depend on: load, requests in flight, time, prefix cache, or a label.
+        factor: String = question.factor.clone(),
+        /// The answer: yes, no (by less than 5 percentage points), or inconclusive.
+        depends: String = answer(question.answer).to_owned(),
+        /// The group with more divergence.
+        more: String = question.groups.0.clone(),
+        /// The group that it is compared with.
+        less: String = question.groups.1.clone(),
+        /// Difference of their divergences.
+        effect: f64 = question.effect,
+        /// Its 95% confidence interval.
+        interval: [Option<f64>; 2] = [Some(question.interval.low), Some(question.interval.high)],
+        /// p-value, corrected for the number of questions (Holm).
+        p_value: f64 = question.chance,
+    }
+}
+
+fn answer(answer: Dependence) -> &'static str {
+    match answer {
+        Dependence::Found => "yes",
+        Dependence::Excluded => "no",
+        Dependence::Inconclusive => "inconclusive",
+    }
+}
+
+view! {
+    /// A score of the outputs.
+    pub(crate) struct Score(score: &ScoreStatistics) {
+        /// Its metric in conditions and rules: accuracy, or score_ and its name.
+        key: String = score_key(&score.name),
+        /// Outputs that have it.
+        count: u64 = score.mean.of,
+        /// Their mean.
+        mean: f64 = score.mean.value,
+        /// Its 95% confidence interval; null where one output has no spread.
+        interval: [Option<f64>; 2] = [score.mean.interval.low, score.mean.interval.high].map(crate::json::own::finite),
+    }
+}
+
+/// The section of the page; empty without a check.
+pub(crate) fn section(record: &RunRecord) -> String {
+    let Some(found) = &record.open_loop.outputs else { return String::new() };
+    let row = |question: &Question| {
+        let (more, less) = &question.groups;
+        format!(
+            "<tr><th>{}</th><td>{}</td><td class=\"n\">{}</td><td>{} – {}</td><td class=\"n\">{}</td></tr>\n",
+            escape(&question.factor),
+            answer(question.answer),
+            points(question),
+            escape(more),
+            escape(less),
+            chance(question)
+        )
+    };
+    let rows: String = judge(&record.measured.samples).iter().map(row).collect();
+    let summary = fact(record).map_or_else(String::new, |(_, text)| escape(&text));
+    let differing = record.measured.samples.iter().filter(|sample| sample.check.as_ref().is_some_and(|c| c.differs()));
+    let examples: String = differing.filter_map(|sample| example(&sample)).take(EXAMPLES).collect();
+    let examples = match (examples.is_empty(), found.differing.count > 0.0) {
+        (true, true) => {
+            "<p class=\"note\">Texts are kept with --save-detailed; the page then shows examples.</p>".to_owned()
+        }
+        (true, false) => String::new(),
+        _ => format!(
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td><th>reference</th><th>output under load</th></tr>\n\
+             {examples}</table></div>"
+        ),
+    };
+    format!(
+        "<section><h2>Output check</h2>\n<p>{summary}</p>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td>\
+         <th>depends</th><th>difference</th><th>between</th><th>chance</th></tr>\n{rows}</table></div>{examples}\
+         <p class=\"note\">All questions together raise a false alarm in at most {} of runs. no: by less than {} points.</p></section>\n",
+        percent(FALSE_ALARMS),
+        short(MARGIN * 100.0)
+    )
+}
+
+/// The reference and the output around the first difference.
+fn example(sample: &Sample) -> Option<String> {
+    let check = sample.check.as_ref().filter(|check| !check.expected.is_empty())?;
+    let at = check.first_difference? as usize;
+    let output = String::from_utf8_lossy(&sample.text);
+    let output: String = output.chars().skip(at.saturating_sub(EXCERPT.0)).take(EXCERPT.0 + EXCERPT.1).collect();
+    let cell = |text: &str| format!("<td>{}</td>", escape(&harmless(text)));
+    let whose = check.belongs_to.map_or_else(String::new, |owner| format!(", that of {owner}"));
+    Some(format!("<tr><th>{}{whose}</th>{}{}</tr>\n", sample.index, cell(&check.expected), cell(&output)))
+}

@@ -1,0 +1,248 @@
+//! `--check-outputs`: the outputs under load against those of the same requests without load. The references are made
+//! before the run. `--grade`: the outputs against the answers of the dataset. The thread that collects the rows does
+//! both, so that no worker waits for it.
+
+mod compare;
+mod grade;
+mod grade_command;
+mod reference;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use tacho_client::{BackendKind, EndpointSpec};
+use tacho_core::json::{Dict, Value};
+use tacho_core::secret::mask_known;
+use tacho_core::{Content, Observation, Request, dict};
+use tacho_metrics::outputs::ACCURACY;
+
+use compare::{Traits, compare};
+pub use grade::GradeRule;
+pub(crate) use reference::references;
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::prepare::Prepared;
+
+/// Bytes at the start of an output by which another request's is recognized, and the fewest that tell.
+const START: usize = 64;
+const MIN_START: usize = 16;
+
+#[derive(Debug, Clone)]
+pub struct CheckPlan {
+    /// Most distinct requests that have a reference.
+    pub requests: usize,
+    pub source: ReferenceSource,
+}
+
+#[derive(Debug, Clone)]
+pub enum ReferenceSource {
+    /// The server of the run, one request at a time.
+    Server,
+    /// Another server, one request at a time.
+    Other(Box<EndpointSpec>),
+    /// The detailed result of another run with the same requests.
+    File(PathBuf),
+}
+
+/// How outputs are graded.
+#[derive(Debug, Clone)]
+pub enum GradePlan {
+    Rule(GradeRule),
+    /// A command that gets the outputs after the run.
+    Command(String),
+}
+
+/// Whether a backend's responses are texts.
+pub fn can_check(backend: BackendKind) -> bool {
+    backend.task() == tacho_core::Task::Generation
+}
+
+/// The expected output of a request.
+#[derive(Debug)]
+struct Reference {
+    /// The first request with it.
+    index: usize,
+    text: Vec<u8>,
+    traits: Traits,
+    /// Whether the output of a second request without load differs.
+    alone_differs: Option<bool>,
+}
+
+/// Compares finished rows with their references.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    references: Vec<Reference>,
+    /// The reference of each request of the workload, if it has one.
+    of_request: Vec<Option<u32>>,
+    /// References by their start; `None` if several share it.
+    starts: HashMap<Vec<u8>, Option<u32>>,
+    keep_texts: bool,
+}
+
+impl Checker {
+    fn new(references: Vec<Reference>, of_request: Vec<Option<u32>>, keep_texts: bool) -> Self {
+        let mut starts: HashMap<Vec<u8>, Option<u32>> = HashMap::new();
+        for (number, reference) in references.iter().enumerate().filter(|(_, one)| one.text.len() >= MIN_START) {
+            let is_same = |other: &u32| references[*other as usize].text == reference.text;
+            let known = starts.entry(start(&reference.text).to_vec()).or_insert(Some(number as u32));
+            *known = known.filter(|other| is_same(other));
+        }
+        Checker { references, of_request, starts, keep_texts }
+    }
+
+    /// Compares a row with its reference, if it has one.
+    pub(crate) fn check(&self, row: &mut Observation) {
+        let number = self.of_request.get(row.index).copied().flatten();
+        let Some(number) = number.filter(|_| row.outcome.is_complete()) else { return };
+        let reference = &self.references[number as usize];
+        let mut check = compare(&reference.text, &reference.traits, &row.text, self.keep_texts);
+        (check.reference, check.alone_differs) = (number, reference.alone_differs);
+        if check.differs() {
+            check.belongs_to = self.owner(&row.text, number);
+            let mut expected = std::mem::take(&mut check.expected).into_bytes();
+            mask_known(&mut expected);
+            check.expected = String::from_utf8_lossy(&expected).into_owned();
+        }
+        row.check = Some(Box::new(check));
+    }
+
+    /// The request whose reference starts like this output, which is not its own.
+    fn owner(&self, output: &[u8], own: u32) -> Option<u32> {
+        let number = self.starts.get(start(output)).copied().flatten()?;
+        let other = &self.references[number as usize];
+        (number != own && other.text != self.references[own as usize].text).then_some(other.index as u32)
+    }
+}
+
+/// What is done with the outputs of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    checker: Option<Checker>,
+    grader: Option<Grader>,
+}
+
+impl Judge {
+    pub(crate) fn of(plan: &ServePlan, prepared: &Prepared, checker: Option<Checker>) -> Result<Self, Error> {
+        Ok(Judge { checker, grader: plan.grade.as_ref().map(|grade| Grader::of(plan, grade, prepared)).transpose()? })
+    }
+
+    pub(crate) fn judge(&self, row: &mut Observation) {
+        self.checker.iter().for_each(|checker| checker.check(row));
+        self.grader.iter().for_each(|grader| grader.grade(row));
+    }
+
+    /// The scores of a command, by request; the run is over.
+    pub(crate) fn scores(&self, prepared: &Prepared) -> Result<HashMap<usize, Value>, Error> {
+        self.grader.as_ref().map_or_else(|| Ok(HashMap::new()), |grader| grader.scores(prepared))
+    }
+}
+
+/// Grades finished rows, or keeps them for a command.
+#[derive(Debug)]
+struct Grader {
+    plan: GradePlan,
+    answers: HashMap<usize, Value>,
+    /// Requests and outputs for the command.
+    outputs: Mutex<Vec<(usize, Vec<u8>)>>,
+}
+
+impl Grader {
+    fn of(plan: &ServePlan, grade: &GradePlan, prepared: &Prepared) -> Result<Self, Error> {
+        let wrong = |problem: &str| Error::Grader { problem: problem.to_owned() };
+        if plan.ranks.is_some() {
+            return Err(wrong("outputs are graded by one rank only: remove --ranks"));
+        }
+        let mut answers = HashMap::new();
+        prepared.requests.each(|index, request| {
+            answers.extend(request.answer.clone().map(|answer| (index, answer)));
+            Ok::<_, Error>(())
+        })?;
+        if matches!(grade, GradePlan::Rule(_)) && answers.is_empty() {
+            return Err(wrong("no row of the dataset has an answer: add the field \"answer\""));
+        }
+        Ok(Grader { plan: grade.clone(), answers, outputs: Mutex::default() })
+    }
+
+    fn grade(&self, row: &mut Observation) {
+        if !row.outcome.is_complete() {
+            return;
+        }
+        match &self.plan {
+            GradePlan::Command(_) => {
+                let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+                outputs.push((row.index, row.text.clone()));
+            }
+            GradePlan::Rule(rule) => {
+                let Some(answer) = self.answers.get(&row.index) else { return };
+                let correct = rule.is_correct(&String::from_utf8_lossy(&row.text), answer);
+                let scores: Dict = [(ACCURACY.to_owned(), Value::Int(correct.into()))].into_iter().collect();
+                row.scores = Some(Box::new(scores.into()));
+            }
+        }
+    }
+
+    fn scores(&self, prepared: &Prepared) -> Result<HashMap<usize, Value>, Error> {
+        let GradePlan::Command(command) = &self.plan else { return Ok(HashMap::new()) };
+        let outputs = std::mem::take(&mut *self.outputs.lock().unwrap_or_else(PoisonError::into_inner));
+        let line = |(index, output): &(usize, Vec<u8>)| {
+            let request = prepared.requests.get(*index)?;
+            Ok(dict! {
+                "index": *index,
+                "request": request.map(asked),
+                "output": String::from_utf8_lossy(output).into_owned(),
+                "reference": self.answers.get(index).cloned(),
+            }
+            .into())
+        };
+        let lines = outputs.iter().map(line).collect::<Result<Vec<Value>, Error>>()?;
+        let scores = grade_command::scores(command, &lines)?;
+        Ok(outputs.into_iter().map(|(index, _)| index).zip(scores).collect())
+    }
+}
+
+/// The prompt or the messages of a request.
+fn asked(request: Request) -> Value {
+    match (request.chat_messages, request.content) {
+        (Some(messages), _) => messages,
+        (None, Content::Text(text)) => text.into(),
+        (None, Content::Texts(texts)) => Value::List(texts.into_iter().map(Value::from).collect()),
+        (None, Content::Ids(ids)) => Value::List(ids.into_iter().map(|id| Value::Int(id.into())).collect()),
+        (None, Content::Json(value)) => value,
+    }
+}
+
+fn start(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(START)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::Timestamp;
+
+    #[test]
+    fn outputs_of_other_requests_are_recognized() {
+        let texts = ["the first answer is long enough", "the second answer is long enough", "short", "short"];
+        let reference = |(index, text): (usize, &&str)| Reference {
+            index,
+            text: text.as_bytes().to_vec(),
+            traits: Traits::of(text),
+            alone_differs: Some(false),
+        };
+        let references = texts.iter().enumerate().map(reference).collect();
+        let checker = Checker::new(references, vec![Some(0), Some(1), Some(2), Some(3), None], false);
+        let check = |index: usize, text: &str| {
+            let mut row = Observation::dispatched(index, Timestamp::ZERO, Timestamp::ZERO);
+            row.text = text.as_bytes().to_vec();
+            checker.check(&mut row);
+            row.check.map(|check| (check.first_difference, check.belongs_to))
+        };
+        assert_eq!(check(0, texts[0]), Some((None, None)));
+        assert_eq!(check(0, texts[1]), Some((Some(4), Some(1))));
+        assert_eq!(check(1, "the second answer is wrong"), Some((Some(21), None)));
+        assert_eq!(check(0, "short"), Some((Some(0), None)), "too short to tell whose it is");
+        assert_eq!(check(4, texts[0]), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The reference outputs: chosen requests are sent one at a time before the run, twice, so that what differs without
+//! load is known too.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tacho_client::control::{Caller, first_model};
+use tacho_client::{EndpointSpec, PayloadSpec, RequestIdentity};
+use tacho_core::json::{Value, parse};
+use tacho_core::{Counters, EventSink, Observation, Request, RunEvent, Work};
+use tacho_loadgen::StopSignal;
+use tacho_pyrand::Generator;
+
+use super::compare::Traits;
+use super::{CheckPlan, Checker, Reference, ReferenceSource};
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::Hash;
+use crate::serve::warmup::send_all;
+
+/// Makes the references that the plan requests.
+///
+/// # Errors
+/// When there are none: a run that cannot be checked is not started.
+pub(crate) fn references(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    payload: &PayloadSpec,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<Option<Checker>, Error> {
+    let Some(check) = &plan.check else { return Ok(None) };
+    if plan.ranks.is_some() {
+        return Err(Error::NoReferences {
+            problem: "outputs are compared by one rank only: remove --ranks".to_owned(),
+        });
+    }
+    let (chosen, numbers) = distinct(plan, prepared, payload, check.requests)?;
+    let pass = Pass { plan, prepared, payload, chosen: &chosen, stop, sink };
+    let texts = pass.expected(check)?;
+    let again = pass.alone(plan.endpoint.each("")[0].0.clone(), payload)?;
+    let (mut references, mut of_number) = (Vec::new(), HashMap::new());
+    for (((index, _), text), again) in chosen.iter().zip(texts).zip(again) {
+        let Some(text) = text else { continue };
+        of_number.insert(numbers[*index], references.len() as u32);
+        let traits = Traits::of(&String::from_utf8_lossy(&text));
+        let alone_differs = again.map(|again| again != text);
+        references.push(Reference { index: *index, text, traits, alone_differs });
+    }
+    if references.is_empty() {
+        return Err(Error::NoReferences { problem: "no reference request was answered".to_owned() });
+    }
+    let text = format!("{} of {} distinct requests have a reference output.", references.len(), chosen.len());
+    sink.event(RunEvent::status(text));
+    let of_request = numbers.iter().map(|number| of_number.get(number).copied()).collect();
+    Ok(Some(Checker::new(references, of_request, plan.report.keep_texts)))
+}
+
+type Chosen = Vec<(usize, Request)>;
+
+/// At most `most` distinct requests, chosen by the seed, each with its first index; and for each request of the
+/// workload the number of its kind. Requests are equal if the same bytes are sent.
+fn distinct(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    payload: &PayloadSpec,
+    most: usize,
+) -> Result<(Chosen, Vec<usize>), Error> {
+    let identity = RequestIdentity::new(plan.endpoint.clone(), &plan.base_path, payload);
+    let (mut known, mut numbers, mut first) = (HashMap::new(), Vec::new(), Vec::new());
+    prepared.requests.each(|index, request| {
+        let mut hash = Hash::new();
+        identity.parts(index, request, |part| hash.part(part))?;
+        let number = *known.entry(hash.digits()).or_insert(first.len());
+        if number == first.len() {
+            first.push(index);
+        }
+        numbers.push(number);
+        Ok::<_, Error>(())
+    })?;
+    let mut chosen = Generator::new(u64::from(plan.seed)).permutation(first.len());
+    chosen.truncate(most);
+    chosen.sort_unstable();
+    let request = |number: usize| Ok(prepared.requests.get(first[number])?.map(|request| (first[number], request)));
+    let chosen: Vec<Option<(usize, Request)>> = chosen.into_iter().map(request).collect::<Result<_, Error>>()?;
+    Ok((chosen.into_iter().flatten().collect(), numbers))
+}
+
+/// The chosen requests, and how they are sent.
+struct Pass<'a> {
+    plan: &'a ServePlan,
+    prepared: &'a Prepared,
+    payload: &'a PayloadSpec,
+    chosen: &'a Chosen,
+    stop: &'a StopSignal,
+    sink: &'a dyn EventSink,
+}
+
+impl Pass<'_> {
+    /// The expected output of each; `None` if it is not known.
+    fn expected(&self, check: &CheckPlan) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        match &check.source {
+            ReferenceSource::Server => self.alone(self.plan.endpoint.each("")[0].0.clone(), self.payload),
+            ReferenceSource::Other(endpoint) => {
+                let asks = self.plan.model.model.is_none() && self.plan.model.served_name.is_none();
+                let caller = Caller::new(endpoint, "", endpoint.timeout)?;
+                let model = if asks { first_model(&caller)?.name } else { self.payload.model.clone() };
+                self.alone((**endpoint).clone(), &PayloadSpec { model, ..self.payload.clone() })
+            }
+            ReferenceSource::File(path) => {
+                let indices: Vec<usize> = self.chosen.iter().map(|(index, _)| *index).collect();
+                read_texts(path, &indices, self.prepared)
+            }
+        }
+    }
+
+    /// Sends each request alone. The output is `None` if it fails.
+    fn alone(&self, endpoint: EndpointSpec, payload: &PayloadSpec) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let lone = |(_, request): &(usize, Request)| Request {
+            id: request.id.as_ref().map(|id| format!("{id}-alone")),
+            cancel_after: None,
+            ..request.clone()
+        };
+        let requests: Vec<Request> = self.chosen.iter().map(lone).collect();
+        let total = requests.len() as u64;
+        let counters = Arc::new(Counters::default());
+        self.sink.event(RunEvent::status(format!("Sending {total} requests one at a time, for reference outputs...")));
+        self.sink.event(RunEvent::Started { work: Work::WarmUp, total, counters: counters.clone() });
+        let rows = send_all(endpoint, payload, &requests, Some(1), self.stop, &counters);
+        self.sink.event(RunEvent::Finished);
+        let rows = rows?;
+        if self.stop.draining() {
+            return Err(Error::Stopped);
+        }
+        let failures: Vec<&str> = rows.iter().filter_map(|row| Some(row.outcome.failure()?.message.as_str())).collect();
+        if let Some(first) = failures.first() {
+            let failed = failures.len();
+            self.sink
+                .event(RunEvent::warning(format!("{failed} of {total} reference requests failed; the first: {first}")));
+        }
+        Ok(rows.into_iter().map(|row: Observation| row.outcome.is_complete().then_some(row.text)).collect())
+    }
+}
+
+/// The texts of these requests in the detailed result of an earlier run.
+fn read_texts(path: &Path, indices: &[usize], prepared: &Prepared) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    let wrong = |problem: &str| Error::NoReferences { problem: format!("{}: {problem}", path.display()) };
+    let file = std::fs::read_to_string(path).map_err(|error| wrong(&error.to_string()))?;
+    let result = parse(&file).map_err(|_| wrong("not a result file of one run"))?;
+    let list = |key: &str| result.get(key).and_then(Value::as_list).map(<[Value]>::to_vec);
+    let Some(texts) = list("generated_texts") else {
+        return Err(wrong("no generated_texts: make it with --save-result --save-detailed"));
+    };
+    if texts.len() < prepared.requests.len() {
+        return Err(wrong("it has fewer requests than this run"));
+    }
+    let lens = list("input_lens").unwrap_or_default();
+    let text = |index: &usize| {
+        let len = lens.get(*index).and_then(Value::as_f64);
+        let own = prepared.requests.get(*index)?.map(|request| request.prompt_len as f64);
+        if len.is_some() && own.is_some() && len != own {
+            return Err(wrong("its prompts have other lengths: use the same dataset, --seed and --num-prompts"));
+        }
+        Ok(texts[*index].as_str().filter(|text| !text.is_empty()).map(|text| text.as_bytes().to_vec()))
+    };
+    indices.iter().map(text).collect()
+}
