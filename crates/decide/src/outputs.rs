@@ -101,14 +101,18 @@ fn checked(samples: &Samples) -> Vec<Checked> {
         })
     };
     let mut rows: Vec<Checked> = samples.iter().filter(|sample| sample.success()).filter_map(|s| row(&s)).collect();
-    if rows.iter().any(|row| row.groups.iter().any(|(name, _)| name == ADAPTER)) {
-        let base = |row: &&mut Checked| row.groups.iter().all(|(name, _)| name != ADAPTER);
-        rows.iter_mut().filter(base).for_each(|row| row.groups.push((ADAPTER.to_owned(), "base model".to_owned())));
+    for (name, value) in UNNAMED {
+        let has = |row: &Checked| row.groups.iter().any(|(other, _)| other == name);
+        if rows.iter().any(has) {
+            let group = || (name.to_owned(), value.to_owned());
+            rows.iter_mut().filter(|row| !has(row)).for_each(|row| row.groups.push(group()));
+        }
     }
     rows
 }
 
-const ADAPTER: &str = "adapter";
+/// The groups of outputs without a value: servers report no cached tokens where there are none.
+const UNNAMED: [(&str, &str); 2] = [("adapter", "base model"), ("prefix cache", "miss")];
 
 /// The number of requests in flight over time.
 struct Concurrency {

@@ -30,6 +30,7 @@ fn full_request() -> Request {
         session: Some("s1".to_owned()),
         cancel_after: Some(0.25),
         labels: Labels::NONE.with("class", "chat"),
+        answer: json("[1]"),
     }
 }
 
@@ -52,7 +53,7 @@ fn what_is_written_is_read_back() {
 #[test]
 fn fields_are_in_the_recorded_order() {
     let mut bytes = Vec::new();
-    let request = Request { session: None, cancel_after: None, labels: Labels::NONE, ..full_request() };
+    let request = Request { session: None, cancel_after: None, labels: Labels::NONE, answer: None, ..full_request() };
     write_jsonl(&mut bytes, 0, &[request], &[0.25]).unwrap();
     let Value::Dict(line) = json::parse(std::str::from_utf8(&bytes).unwrap().trim()).unwrap() else {
         panic!("a line is an object");

@@ -117,7 +117,7 @@ flags! {
             stall_rate: f64 = own(&["--stall-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
                 "Requests whose stream stalls once.").between(0.0, 1.0);
             stall_seconds: Duration = own(&["--stall-seconds"], Seconds, "SEC", Preset::Float(5.0), &FAULTS, "Duration of a stall.");
-            fault: Vec<String> = own(&["--fault"], OneOrMore, "KIND:RATE[@N]", Unset, &FAULTS,
+            fault: Vec<String> = own(&["--fault"], Repeated, "KIND:RATE[@N]", Unset, &FAULTS,
                 "Wrong outputs: a kind, the fraction of its requests, and, after @, the number of requests in service above which it \
                  occurs. swap: another request's output; adapter: another adapter's; stale: of a prefix-cache hit, another prompt's; \
                  cut: ends early; flip: other tokens from a random position on; noise: the same for some prompts, always.");

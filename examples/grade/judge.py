@@ -1,4 +1,4 @@
-"""Grades outputs with a model: tacho serve --grade-command 'python3 examples/judge.py http://localhost:8001 MODEL'."""
+"""Grades outputs with a model: tacho serve --grade-command 'python3 examples/grade/judge.py http://localhost:8001 MODEL'."""
 
 import json
 import re
