@@ -56,7 +56,8 @@ impl Pack for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::{Drafts, FailureKind, Labels};
+    use tacho_core::json::Value;
+    use tacho_core::{Drafts, FailureKind, Labels, OutputCheck};
 
     use super::*;
     use crate::{PerToken, Sample};
@@ -92,6 +93,13 @@ mod tests {
                 input_audio_duration: 1.5,
                 input_end: Some(1.75),
                 media: Some(Media::Audio(Some(Audio { frames: 9, duration: 0.5, underrun: 0.25, underruns: 1 }))),
+                check: Some(OutputCheck {
+                    reference: 3,
+                    first_difference: Some(9),
+                    expected: "é".into(),
+                    ..<_>::default()
+                }),
+                scores: Some(Value::Float(0.5)),
                 error: "late\n".to_owned(),
                 text: vec![0xed, 0xa0, 0x80],
             }),
