@@ -52,7 +52,7 @@ fn noise_without_a_cause_raises_few_alarms() {
 
 #[test]
 fn causes_are_named() {
-    let size = (100, 2);
+    let size = (200, 1);
     let (hits, _) = named(10, size, "load", &[], |u, load, _, _| u < 0.01 || (load > 1.0 && u < 0.15));
     assert!(hits >= 9, "load: {hits}");
     let (hits, _) = named(10, size, "requests in flight", &[], |u, load, _, _| load > 16.0 && u < 0.3);
