@@ -25,7 +25,7 @@ pub struct Checked {
     pub differs: bool,
     /// Whether the same request sent alone differs too; `None` if it was not repeated.
     pub alone: Option<bool>,
-    /// Mean number of requests in flight during it.
+    /// Number of requests in flight when it was sent.
     pub in_flight: f64,
     /// Its send time.
     pub sent: f64,
@@ -42,6 +42,17 @@ pub enum Dependence {
     Excluded,
     /// The outputs are too few to tell.
     Inconclusive,
+}
+
+impl Dependence {
+    /// The answer in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Dependence::Found => "yes",
+            Dependence::Excluded => "no",
+            Dependence::Inconclusive => "inconclusive",
+        }
+    }
 }
 
 /// A question: does divergence depend on this?
@@ -95,7 +106,7 @@ fn checked(samples: &Samples) -> Vec<Checked> {
             reference: check.reference,
             differs: check.differs(),
             alone: check.alone_differs,
-            in_flight: load.mean(sample.sent, sample.done),
+            in_flight: load.at(sample.sent),
             sent: sample.sent,
             groups: labels.chain(cached).collect(),
         })
@@ -114,31 +125,28 @@ fn checked(samples: &Samples) -> Vec<Checked> {
 /// The groups of outputs without a value: servers report no cached tokens where there are none.
 const UNNAMED: [(&str, &str); 2] = [("adapter", "base model"), ("prefix cache", "miss")];
 
-/// The number of requests in flight over time.
+/// The number of requests in flight when one is sent, with itself. Unlike that during a request, it cannot follow from the
+/// output: a longer output meets other requests.
 struct Concurrency {
-    /// Times of changes, the number from then on, and its integral up to then.
-    steps: Vec<(f64, f64, f64)>,
+    sent: Vec<f64>,
+    done: Vec<f64>,
 }
 
 impl Concurrency {
     fn of(samples: &Samples) -> Self {
-        let ends = |sample: &Sample| [(sample.sent, 1.0), (sample.done, -1.0)];
-        let mut changes: Vec<(f64, f64)> = samples.iter().flat_map(|sample| ends(&sample)).collect();
-        changes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut last = (changes.first().map_or(0.0, |first| first.0), 0.0, 0.0);
-        let step = |(time, change): (f64, f64)| {
-            last = (time, last.1 + change, last.2 + last.1 * (time - last.0));
-            last
-        };
-        Concurrency { steps: changes.into_iter().map(step).collect() }
+        let mut load = Concurrency { sent: Vec::new(), done: Vec::new() };
+        for sample in samples {
+            load.sent.push(sample.sent);
+            load.done.push(sample.done);
+        }
+        load.sent.sort_by(f64::total_cmp);
+        load.done.sort_by(f64::total_cmp);
+        load
     }
 
-    fn mean(&self, from: f64, to: f64) -> f64 {
-        let integral = |at: f64| {
-            let before = self.steps.partition_point(|(time, ..)| *time <= at).checked_sub(1);
-            before.map_or(0.0, |place| self.steps[place].2 + self.steps[place].1 * (at - self.steps[place].0))
-        };
-        if to > from { (integral(to) - integral(from)) / (to - from) } else { 1.0 }
+    fn at(&self, time: f64) -> f64 {
+        let before = |times: &[f64]| times.partition_point(|other| *other <= time) as f64;
+        before(&self.sent) - before(&self.done)
     }
 }
 
@@ -204,8 +212,13 @@ fn trend(factor: &str, rows: &[Checked], value: impl Fn(&Checked) -> f64, names:
     if above.len() < MIN_GROUP || below.len() < MIN_GROUP {
         return None;
     }
+    // Equal values have the mean of their ranks: their order is that of the workload, which may matter by itself.
     let mut ranks = vec![0.0; rows.len()];
-    order.iter().enumerate().for_each(|(rank, at)| ranks[*at] = rank as f64 - rows.len() as f64 / 2.0);
+    let mut from = 0;
+    for equal in order.chunk_by(|a, b| value(&rows[*a]) == value(&rows[*b])) {
+        equal.iter().for_each(|at| ranks[*at] = from as f64 + (equal.len() as f64 - rows.len() as f64) / 2.0);
+        from += equal.len();
+    }
     let chance = permuted(&units(rows, true), |order: &[(usize, f64)]| {
         order.iter().map(|(row, residual)| ranks[*row] * residual).sum::<f64>().abs()
     });

@@ -40,7 +40,7 @@ fn planted_faults_are_found_with_their_cause() {
     assert_eq!((number(&right, "output_divergence"), dependences(&right).len()), (0.0, 0));
     let swapped = run(&place, "--fault swap:0.3", &[]);
     assert!(number(&swapped, "swapped_outputs") > 5.0 && dependences(&swapped).contains(&"load".to_owned()));
-    let flipped = run(&place, "--fault flip:0.4@4", &[]);
+    let flipped = run(&place, "--fault flip:0.6@1", &[]);
     assert!(number(&flipped, "output_divergence") > 0.1 && dependences(&flipped).contains(&"load".to_owned()));
     let cut = run(&place, "--fault cut:0.3", &[]);
     let flaws = own(&cut, "outputs").get("flaws").unwrap();

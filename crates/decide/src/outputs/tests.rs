@@ -112,8 +112,8 @@ fn the_load_test_of_pairs_is_mcnemars() {
 }
 
 #[test]
-fn concurrency_is_averaged_over_a_request() {
+fn concurrency_is_that_when_a_request_is_sent() {
     let sample = |sent: f64, done: f64| Sample { sent, done, ..Sample::default() };
     let load = Concurrency::of(&vec![sample(0.0, 4.0), sample(1.0, 3.0), sample(2.0, 6.0)].into());
-    assert!((load.mean(0.0, 4.0) - 2.0).abs() < 1e-12 && (load.mean(4.0, 6.0) - 1.0).abs() < 1e-12);
+    assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(|time| load.at(time)), [1.0, 2.0, 3.0, 2.0, 1.0]);
 }

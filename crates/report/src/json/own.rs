@@ -10,9 +10,9 @@ use tacho_record::{Provenance, RunRecord, StoredCaveat};
 
 use super::Detail;
 use super::metrics::{Latencies, Metrics, latency_fields, metric_fields, statistics_fields};
+use super::outputs::{Outputs, Score};
 use super::server::ServerSamples;
 use super::telemetry::{MachineSamples, machine_samples};
-use crate::outputs::{Outputs, Score};
 
 view! {
     /// tacho's own metrics, without the per-request lists.
@@ -240,7 +240,7 @@ fn groups(record: &RunRecord) -> Dict {
     record.group_keys().into_iter().map(|key| (key.to_owned(), named(key).into())).collect()
 }
 
-pub(crate) fn finite(value: f64) -> Option<f64> {
+fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 

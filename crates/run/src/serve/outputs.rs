@@ -5,13 +5,12 @@
 mod compare;
 mod grade;
 mod grade_command;
+mod plan;
 mod reference;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use tacho_client::{BackendKind, EndpointSpec};
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::mask_known;
 use tacho_core::{Content, Observation, Request, dict};
@@ -19,6 +18,7 @@ use tacho_metrics::outputs::ACCURACY;
 
 use compare::{Traits, compare};
 pub use grade::GradeRule;
+pub use plan::{CheckPlan, GradePlan, ReferenceSource, can_check};
 pub(crate) use reference::references;
 
 use crate::Error;
@@ -28,36 +28,6 @@ use crate::serve::prepare::Prepared;
 /// Bytes at the start of an output by which another request's is recognized, and the fewest that tell.
 const START: usize = 64;
 const MIN_START: usize = 16;
-
-#[derive(Debug, Clone)]
-pub struct CheckPlan {
-    /// Most distinct requests that have a reference.
-    pub requests: usize,
-    pub source: ReferenceSource,
-}
-
-#[derive(Debug, Clone)]
-pub enum ReferenceSource {
-    /// The server of the run, one request at a time.
-    Server,
-    /// Another server, one request at a time.
-    Other(Box<EndpointSpec>),
-    /// The detailed result of another run with the same requests.
-    File(PathBuf),
-}
-
-/// How outputs are graded.
-#[derive(Debug, Clone)]
-pub enum GradePlan {
-    Rule(GradeRule),
-    /// A command that gets the outputs after the run.
-    Command(String),
-}
-
-/// Whether a backend's responses are texts.
-pub fn can_check(backend: BackendKind) -> bool {
-    backend.task() == tacho_core::Task::Generation
-}
 
 /// The expected output of a request.
 #[derive(Debug)]

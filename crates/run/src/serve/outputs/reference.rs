@@ -13,7 +13,8 @@ use tacho_loadgen::StopSignal;
 use tacho_pyrand::Generator;
 
 use super::compare::Traits;
-use super::{CheckPlan, Checker, Reference, ReferenceSource};
+use super::plan::{CheckPlan, ReferenceSource};
+use super::{Checker, Reference};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
