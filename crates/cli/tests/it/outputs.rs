@@ -58,7 +58,7 @@ fn another_server_and_an_earlier_result_are_references() {
     let url = &sim.url;
     let noisy = run(&place, "--fault noise:0.5", &["--reference", url]);
     assert!(number(&noisy, "output_divergence") > 0.3 && number(&noisy, "output_divergence_alone") > 0.3);
-    assert_eq!(dependences(&noisy), [""; 0], "the model is another one, with and without load");
+    assert!(!dependences(&noisy).contains(&"load".to_owned()), "the model is another one, with and without load");
     run(&place, "", &["--save-detailed", "--result-filename", "old.json"]);
     let same = run(&place, "", &["--reference", "old.json"]);
     assert_eq!(number(&same, "output_divergence"), 0.0);
