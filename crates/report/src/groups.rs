@@ -4,6 +4,7 @@
 use tacho_core::stage::STAGE;
 use tacho_metrics::MetricKind;
 use tacho_metrics::recovery::{RECOVERY_FACTOR, can_recover};
+use tacho_metrics::replicas::REPLICA;
 use tacho_record::metric::Known;
 use tacho_record::{Group, RunRecord};
 
@@ -133,8 +134,10 @@ fn slowest(record: &RunRecord, key: &str) -> Option<(String, String)> {
         let others = medians.get(medians.len() / 2)?.0;
         Some((most / others, name, metric, most, others))
     };
-    let metrics = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el].into_iter().filter_map(of);
-    let (ratio, name, metric, most, others) = metrics.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    // Replicas share the load; other groups have their own lengths, which set TTFT and E2EL.
+    let alike = key == REPLICA;
+    let metrics = [MetricKind::Tpot, MetricKind::Ttft, MetricKind::E2el].into_iter().take(if alike { 3 } else { 1 });
+    let (ratio, name, metric, most, others) = metrics.filter_map(of).max_by(|one, other| one.0.total_cmp(&other.0))?;
     let metric = metric.name().to_uppercase();
     (ratio >= SLOWER).then(|| {
         let (most, others) = (short(most), short(others));
@@ -170,5 +173,19 @@ mod tests {
         assert_eq!(slow, "Slowest: c, with a median TPOT of 13.0 ms where the others have 10.0 ms");
         assert_eq!(note(0.011, "replica"), None, "one percent more or less is noise");
         assert_eq!(note(0.013, STAGE), None, "stages have another load");
+        assert_eq!(note(0.013, "class").as_ref(), Some(&slow));
+    }
+
+    #[test]
+    fn a_class_with_longer_outputs_is_not_slow() {
+        let sample = |index: usize| {
+            let (name, output_len) = [("chat", 100), ("batch", 10)][index % 2];
+            let (start, latency) = (index as f64, 0.1 + 0.01 * (output_len - 1) as f64);
+            let sample = Sample { index, scheduled: start, sent: start, done: start + latency, ..Sample::default() };
+            Sample { ttft: 0.1, latency, output_len, prompt_len: 5, ..sample }
+                .labelled(Labels::NONE.with("class", name))
+        };
+        let measured = Measured { samples: (0..80).map(sample).collect(), duration: 80.0, ..Measured::default() };
+        assert_eq!(tables(&RunRecord::compute(Setup::example(), measured))[0].note, None);
     }
 }

@@ -18,6 +18,19 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// The order of findings: an overload or failures also make a client late, so the cause comes first. A client that may be
+    /// wrong comes before anything that only needs interpretation.
+    fn rank(&self) -> (Severity, u8) {
+        let among_equals = match (self.code, self.severity) {
+            ("client_unreliable", _) => 1,
+            ("requests_failed", _) | (_, Severity::Bad) => 0,
+            _ => 2,
+        };
+        (self.severity, among_equals)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The most severe first.
@@ -36,8 +49,7 @@ impl Verdict {
         if let Some(trust) = record.trust.as_ref().filter(|trust| !trust.is_ok() && !client) {
             findings.push(Finding { severity: Severity::Warning, code: "client_unknown", text: trust.text() });
         }
-        // An overload or failures also make a client late: the cause comes first.
-        findings.sort_by_key(|finding| (finding.severity, finding.code == "client_unreliable"));
+        findings.sort_by_key(Finding::rank);
         Verdict { findings, next: next(record) }
     }
 
@@ -251,6 +263,21 @@ fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cause_comes_first_and_then_the_client() {
+        use Severity::{Bad, Note, Warning};
+        let order = [
+            (Bad, "queue_unstable"),
+            (Bad, "client_unreliable"),
+            (Warning, "requests_failed"),
+            (Warning, "client_unreliable"),
+            (Warning, "few_samples"),
+            (Note, "ended_early"),
+        ];
+        let rank = |(severity, code)| Finding { severity, code, text: String::new() }.rank();
+        assert!(order.map(rank).is_sorted_by(|one, next| one < next));
+    }
 
     #[test]
     fn keys_are_read_aloud() {
