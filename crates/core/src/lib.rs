@@ -34,7 +34,7 @@ pub use host::Host;
 pub use labels::{LabelPool, Labels};
 pub use observation::{AudioFormat, Drafts, Media, Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
-pub use outputs::{Flaw, OutputCheck};
+pub use outputs::{Flaw, Judged, OutputCheck};
 pub use reply::{Reply, ToolCall};
 pub use request::{Content, Request, Task};
 pub use rows::{Fan, Kept, RequestInfo, RowSink, Watcher};

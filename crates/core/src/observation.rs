@@ -1,7 +1,6 @@
 //! Timestamps and counts of one request, without interpretation.
 
-use crate::json::Value;
-use crate::{FailureKind, Labels, Outcome, OutputCheck, Reply, Timestamp};
+use crate::{FailureKind, Judged, Labels, Outcome, OutputCheck, Reply, Timestamp};
 
 /// Resolution of recorded timestamps, about a microsecond. A power of two compresses well.
 pub const RESOLUTION_NS: u64 = 1024;
@@ -149,10 +148,8 @@ pub struct Observation {
     pub reply: Option<Box<Reply>>,
     /// Labels known only from the response: the replica, response headers.
     pub labels: Labels,
-    /// The comparison with its reference, if outputs are checked.
-    pub check: Option<Box<OutputCheck>>,
-    /// Scores of its grader by name, if outputs are graded.
-    pub scores: Option<Box<Value>>,
+    /// What the output is worth, if outputs are checked or graded.
+    pub judged: Option<Box<Judged>>,
 }
 
 impl Observation {
@@ -199,9 +196,13 @@ impl Observation {
             media: None,
             reply: None,
             labels: Labels::NONE,
-            check: None,
-            scores: None,
+            judged: None,
         }
+    }
+
+    /// The comparison with its reference, if outputs are checked.
+    pub fn check(&self) -> Option<&OutputCheck> {
+        self.judged.as_ref()?.check.as_ref()
     }
 
     /// Whether the end of the run aborted it.

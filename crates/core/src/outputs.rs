@@ -1,5 +1,7 @@
 //! What a check of outputs found about one response.
 
+use crate::json::Value;
+
 crate::named! {
     /// A property of an output that its reference does not have.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,15 @@ crate::packed! {
         /// The reference around the first difference; empty if texts are not kept.
         pub expected: String,
     }
+}
+
+/// What the output of a request is worth.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Judged {
+    /// The comparison with its reference, if outputs are checked.
+    pub check: Option<OutputCheck>,
+    /// Scores of its grader by name, if outputs are graded.
+    pub scores: Option<Value>,
 }
 
 impl OutputCheck {

@@ -249,34 +249,34 @@ columns! {
         row.labels = request.labels.clone();
     }
     /// With --check-outputs, the number of its reference; equal requests have the same one.
-    MaybeInt reference => row.check.as_ref().map(|check| check.reference.into()), {
+    MaybeInt reference => row.check().map(|check| check.reference.into()), {
         check(row).reference = value as u32;
     }
     /// Characters of the output that equal the reference, up to the first difference; absent where both are equal.
-    MaybeInt first_difference => row.check.as_ref().and_then(|check| check.first_difference).map(i64::from), {
+    MaybeInt first_difference => row.check().and_then(|check| check.first_difference).map(i64::from), {
         check(row).first_difference = Some(value as u32);
     }
     /// Edit distance to the reference in characters, of at most 256 after the first difference.
-    MaybeInt edit_distance => row.check.as_ref().map(|check| check.edits.into()), { check(row).edits = value as u32; }
+    MaybeInt edit_distance => row.check().map(|check| check.edits.into()), { check(row).edits = value as u32; }
     /// 1 where the same request sent alone also differed from the reference, 0 where it did not.
-    MaybeInt alone_differs => row.check.as_ref().and_then(|check| check.alone_differs).map(i64::from), {
+    MaybeInt alone_differs => row.check().and_then(|check| check.alone_differs).map(i64::from), {
         check(row).alone_differs = Some(value != 0);
     }
     /// The request whose reference the output equals instead of its own.
-    MaybeInt belongs_to => row.check.as_ref().and_then(|check| check.belongs_to).map(i64::from), {
+    MaybeInt belongs_to => row.check().and_then(|check| check.belongs_to).map(i64::from), {
         check(row).belongs_to = Some(value as u32);
     }
     /// What is wrong with the output: truncated, repetitive, garbled, other_script.
-    Text flaws => row.check.as_ref().filter(|check| check.flaws != 0).map(|check| flaws(check).into()), {
+    Text flaws => row.check().filter(|check| check.flaws != 0).map(|check| flaws(check).into()), {
         value.split(',').filter_map(Flaw::from_name).for_each(|flaw| check(row).add(flaw));
     }
     /// The reference around the first difference, where texts are kept.
-    Text expected => row.check.as_ref().filter(|check| !check.expected.is_empty()).map(|check| (&*check.expected).into()), {
+    Text expected => row.check().filter(|check| !check.expected.is_empty()).map(|check| (&*check.expected).into()), {
         check(row).expected = value.to_owned();
     }
     /// The scores of --grade or --grade-command, as a JSON object.
-    Text scores => row.scores.as_deref().map(|scores| json::dumps(scores).into()), {
-        row.scores = Some(Box::new(json::parse(value).map_err(|_| "scores are not JSON")?));
+    Text scores => row.judged.as_ref().and_then(|judged| judged.scores.as_ref()).map(|scores| json::dumps(scores).into()), {
+        row.judged.get_or_insert_default().scores = Some(json::parse(value).map_err(|_| "scores are not JSON")?);
     }
     /// The request's ID, sent as x-request-id unless that is turned off; absent if it is the request_id_prefix of the batch and the index.
     Text request_id => request.request_id.as_deref().filter(|id| !cx.implies(id, row.index)).map(Into::into), {
@@ -287,7 +287,7 @@ columns! {
 }
 
 fn check(row: &mut Observation) -> &mut OutputCheck {
-    row.check.get_or_insert_default()
+    row.judged.get_or_insert_default().check.get_or_insert_default()
 }
 
 fn flaws(check: &OutputCheck) -> String {

@@ -94,14 +94,15 @@ impl Sample {
         let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
         let (first, last) = (row.chunks.first(), row.chunks.last());
         let unreported = if setup.task == Task::Pooling { 0 } else { request.prompt_len };
+        let judged = row.judged.map(|judged| *judged).unwrap_or_default();
         let rare = Rare {
             reasoning_tokens: row.reasoning_tokens,
             drafts: usage.drafts,
             input_audio_duration: request.audio_seconds,
             input_end: row.input_end.map(|time| time.secs_since(sent)),
             media,
-            check: row.check.map(|check| *check),
-            scores: row.scores.map(|scores| *scores),
+            check: judged.check,
+            scores: judged.scores,
             text: if failure.is_none() { row.text } else { Vec::new() },
             error,
             ..Rare::default()

@@ -75,7 +75,7 @@ impl Checker {
             mask_known(&mut expected);
             check.expected = String::from_utf8_lossy(&expected).into_owned();
         }
-        row.check = Some(Box::new(check));
+        row.judged.get_or_insert_default().check = Some(check);
     }
 
     /// The request whose reference starts like this output, which is not its own.
@@ -148,7 +148,7 @@ impl Grader {
                 let Some(answer) = self.answers.get(&row.index) else { return };
                 let correct = rule.is_correct(&String::from_utf8_lossy(&row.text), answer);
                 let scores: Dict = [(ACCURACY.to_owned(), Value::Int(correct.into()))].into_iter().collect();
-                row.scores = Some(Box::new(scores.into()));
+                row.judged.get_or_insert_default().scores = Some(scores.into());
             }
         }
     }
@@ -207,7 +207,7 @@ mod tests {
             let mut row = Observation::dispatched(index, Timestamp::ZERO, Timestamp::ZERO);
             row.text = text.as_bytes().to_vec();
             checker.check(&mut row);
-            row.check.map(|check| (check.first_difference, check.belongs_to))
+            row.check().map(|check| (check.first_difference, check.belongs_to))
         };
         assert_eq!(check(0, texts[0]), Some((None, None)));
         assert_eq!(check(0, texts[1]), Some((Some(4), Some(1))));
