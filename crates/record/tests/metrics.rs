@@ -1,7 +1,7 @@
 //! Every metric of a run has a known answer here: its value in a record whose measurements are given.
 
-use tacho_core::Labels;
 use tacho_core::json::parse;
+use tacho_core::{Labels, OutputCheck};
 use tacho_metrics::sessions::{SessionStep, SessionSummary};
 use tacho_metrics::{
     Acceptance, AcceptanceLength, Audio, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricSettings,
@@ -81,12 +81,30 @@ fn media() -> RunRecord {
     record(Task::Media, samples().into_iter().zip(media).map(with).collect())
 }
 
+/// The output of the second request differs and belongs to the first; both differ alone. A quarter of the answers is right.
+fn checked() -> RunRecord {
+    let with = |(sample, first_difference, accuracy): (Sample, Option<u32>, f64)| {
+        let check = OutputCheck {
+            reference: sample.index as u32,
+            first_difference,
+            alone_differs: Some(true),
+            belongs_to: first_difference.map(|_| 0),
+            ..OutputCheck::default()
+        };
+        let scores = parse(&format!("{{\"accuracy\": {accuracy}}}")).ok();
+        Sample { rare: Rare { check: Some(check), scores, ..Rare::default() }.into(), ..sample }
+    };
+    let found = [(None, 0.5), (Some(3), 0.0)];
+    let samples = samples().into_iter().zip(found).map(|(sample, (differs, score))| (sample, differs, score));
+    record(Task::Generation, samples.map(with).collect())
+}
+
 /// The key of a metric, the run, and its value there.
 type Answer = (&'static str, fn() -> RunRecord, f64);
 
 #[test]
 fn every_metric_has_a_known_answer() {
-    let answers: [Answer; 52] = [
+    let answers: [Answer; 56] = [
         ("duration", generation, 10.0),
         ("completed", generation, 2.0),
         ("failed", generation, 0.0),
@@ -133,6 +151,10 @@ fn every_metric_has_a_known_answer() {
         ("mean_acceptance_length", generation, 2.0),
         ("median_acceptance_length", generation, 3.0),
         ("p10_acceptance_length", generation, 1.0),
+        ("output_divergence", checked, 0.5),
+        ("output_divergence_alone", checked, 1.0),
+        ("swapped_outputs", checked, 1.0),
+        ("accuracy", checked, 0.25),
         ("jobs_per_hour", generation, 720.0),
         ("jobs_per_hour_per_user", generation, 3600.0 / 2.375),
         ("jobs_per_hour_per_gpu", generation, 180.0),

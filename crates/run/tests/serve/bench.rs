@@ -152,6 +152,8 @@ impl RecordedNotes {
 impl EventSink for RecordedNotes {
     fn event(&self, event: RunEvent) {
         if let RunEvent::Status(note) | RunEvent::Warning(note) = event {
+            // vLLM's own line, whatever a terminal shows instead.
+            let note = if let Note::Preamble { vllm, .. } = note { Note::Text(vllm) } else { note };
             self.notes.lock().unwrap().push(note);
         }
     }
