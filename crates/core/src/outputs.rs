@@ -8,7 +8,7 @@ crate::named! {
     pub enum Flaw {
         /// It is the beginning of the reference.
         Truncated = "truncated",
-        /// Most of its words repeat earlier ones.
+        /// Most of its sequences of characters occur before in it.
         Repetitive = "repetitive",
         /// It has control, replacement or private-use characters.
         Garbled = "garbled",
@@ -50,6 +50,13 @@ pub struct Judged {
 impl OutputCheck {
     /// Characters after the first difference that are compared.
     pub const MOST_EDITED: usize = 256;
+
+    /// The part of a text around the first difference that is shown.
+    pub fn excerpt(text: &str, first_difference: usize) -> String {
+        const BEFORE: usize = 40;
+        const AFTER: usize = 120;
+        text.chars().skip(first_difference.saturating_sub(BEFORE)).take(BEFORE + AFTER).collect()
+    }
 
     /// Whether the output is not its reference.
     pub fn differs(&self) -> bool {

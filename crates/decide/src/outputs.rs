@@ -67,7 +67,7 @@ pub struct Question {
     /// Its confidence interval.
     pub interval: Interval,
     /// p-value, corrected for the number of questions.
-    pub chance: f64,
+    pub p_value: f64,
     /// The answer.
     pub answer: Dependence,
 }
@@ -161,7 +161,7 @@ fn share<'a>(rows: impl Iterator<Item = &'a Checked>) -> Option<Share> {
 }
 
 /// The difference of two shares, by Newcombe's interval.
-fn question(factor: &str, groups: [&str; 2], more: Share, less: Share, chance: f64) -> Question {
+fn question(factor: &str, groups: [&str; 2], more: Share, less: Share, p_value: f64) -> Question {
     let effect = more.value - less.value;
     let low = (more.value - more.interval.low).hypot(less.interval.high - less.value);
     let high = (more.interval.high - more.value).hypot(less.value - less.interval.low);
@@ -170,7 +170,7 @@ fn question(factor: &str, groups: [&str; 2], more: Share, less: Share, chance: f
         groups: (groups[0].to_owned(), groups[1].to_owned()),
         effect,
         interval: Interval { low: effect - low, high: effect + high },
-        chance,
+        p_value,
         answer: Dependence::Inconclusive,
     }
 }
@@ -197,10 +197,10 @@ fn under_load(rows: &[Checked]) -> Option<Question> {
     }
     let at_most: f64 = distribution[..=lone].iter().sum();
     let at_least: f64 = distribution[lone..].iter().sum();
-    let chance = (2.0 * at_most.min(at_least)).min(1.0);
+    let p_value = (2.0 * at_most.min(at_least)).min(1.0);
     let loaded = share(rows.iter().filter(|row| row.alone.is_some()))?;
     let alone = Share::of(lone as u64, strata.len() as u64)?;
-    Some(question("load", ["under load", "alone"], loaded, alone, chance))
+    Some(question("load", ["under load", "alone"], loaded, alone, p_value))
 }
 
 /// Whether divergence grows or falls with a number.
@@ -219,14 +219,14 @@ fn trend(factor: &str, rows: &[Checked], value: impl Fn(&Checked) -> f64, names:
         equal.iter().for_each(|at| ranks[*at] = from as f64 + (equal.len() as f64 - rows.len() as f64) / 2.0);
         from += equal.len();
     }
-    let chance = permuted(&units(rows, true), |order: &[(usize, f64)]| {
+    let p_value = permuted(&units(rows, true), |order: &[(usize, f64)]| {
         order.iter().map(|(row, residual)| ranks[*row] * residual).sum::<f64>().abs()
     });
     let (more, less) = (share(above.into_iter())?, share(below.into_iter())?);
     Some(if more.value >= less.value {
-        question(factor, names, more, less, chance)
+        question(factor, names, more, less, p_value)
     } else {
-        question(factor, [names[1], names[0]], less, more, chance)
+        question(factor, [names[1], names[0]], less, more, p_value)
     })
 }
 
@@ -241,19 +241,19 @@ fn between_groups(name: &str, rows: &[Checked]) -> Option<Question> {
     if !(2..=MAX_GROUPS).contains(&members.len()) {
         return None;
     }
-    let mut place = vec![usize::MAX; rows.len()];
-    members.values().enumerate().for_each(|(group, rows)| rows.iter().for_each(|row| place[*row] = group));
+    let mut group_of_row = vec![usize::MAX; rows.len()];
+    members.values().enumerate().for_each(|(group, rows)| rows.iter().for_each(|row| group_of_row[*row] = group));
     let sizes: Vec<f64> = members.values().map(|members| members.len() as f64).collect();
     // A property of the request is compared between requests, one of the response within each request too.
     let mut group_of_reference: BTreeMap<u32, usize> = BTreeMap::new();
     let varies = rows
         .iter()
-        .zip(&place)
+        .zip(&group_of_row)
         .any(|(row, group)| *group_of_reference.entry(row.reference).or_insert(*group) != *group);
-    let chance = permuted(&units(rows, varies), |order: &[(usize, f64)]| {
+    let p_value = permuted(&units(rows, varies), |order: &[(usize, f64)]| {
         let mut sums = vec![0.0; sizes.len()];
-        for (row, residual) in order.iter().filter(|(row, _)| place[*row] < sizes.len()) {
-            sums[place[*row]] += residual;
+        for (row, residual) in order.iter().filter(|(row, _)| group_of_row[*row] < sizes.len()) {
+            sums[group_of_row[*row]] += residual;
         }
         sums.iter().zip(&sizes).map(|(sum, size)| sum * sum / size).sum()
     });
@@ -264,7 +264,7 @@ fn between_groups(name: &str, rows: &[Checked]) -> Option<Question> {
     });
     let (worst, more, less) = compared.max_by(|a, b| (a.1.value - a.2.value).total_cmp(&(b.1.value - b.2.value)))?;
     let other = if members.len() == 2 { members.keys().find(|key| *key != worst)? } else { "others" };
-    Some(question(name, [worst, other], more, less, chance))
+    Some(question(name, [worst, other], more, less, p_value))
 }
 
 /// Rows of which any order is equally likely if nothing matters, with their residuals: whether they differ, less the mean
@@ -325,12 +325,12 @@ fn permuted(strata: &[Stratum], statistic: impl Fn(&[(usize, f64)]) -> f64) -> f
 /// Corrects the p-values and answers the questions.
 fn holm(questions: &mut [Question]) {
     let mut order: Vec<usize> = (0..questions.len()).collect();
-    order.sort_by(|a, b| questions[*a].chance.total_cmp(&questions[*b].chance));
+    order.sort_by(|a, b| questions[*a].p_value.total_cmp(&questions[*b].p_value));
     let mut least = 0.0_f64;
     for (done, at) in order.iter().enumerate() {
         let question = &mut questions[*at];
-        least = least.max(question.chance * (order.len() - done) as f64).min(1.0);
-        question.chance = least;
+        least = least.max(question.p_value * (order.len() - done) as f64).min(1.0);
+        question.p_value = least;
         question.answer = if least <= FALSE_ALARMS {
             Dependence::Found
         } else if question.interval.low.abs().max(question.interval.high.abs()) <= MARGIN {

@@ -1,5 +1,6 @@
 //! Checked and graded outputs: lines on a terminal, the objects of the result file, a section of the page.
 
+use tacho_core::OutputCheck;
 use tacho_decide::outputs::{Dependence, FALSE_ALARMS, MARGIN, Question, judge};
 use tacho_metrics::{Interval, Sample, ScoreStatistics, Share};
 use tacho_record::RunRecord;
@@ -9,8 +10,6 @@ use crate::style::{harmless, short};
 
 /// Most differing outputs that the page shows.
 const EXAMPLES: usize = 10;
-/// Characters of an output that are shown before and after the first difference.
-const EXCERPT: (usize, usize) = (40, 120);
 
 fn percent(value: f64) -> String {
     format!("{:.1}%", value * 100.0)
@@ -22,8 +21,8 @@ fn points(question: &Question) -> String {
 }
 
 /// A p-value, which a permutation test does not know below a thousandth.
-fn chance(question: &Question) -> String {
-    if question.chance < 0.001 { "p < 0.001".to_owned() } else { format!("p = {:.3}", question.chance) }
+fn p_value(question: &Question) -> String {
+    if question.p_value < 0.001 { "p < 0.001".to_owned() } else { format!("p = {:.3}", question.p_value) }
 }
 
 fn share(share: &Share) -> String {
@@ -50,7 +49,7 @@ pub(crate) fn dependence(record: &RunRecord) -> Option<(&'static str, String)> {
     let mut parts: Vec<String> = with(Dependence::Found)
         .map(|question| {
             let Question { factor, groups: (more, less), .. } = question;
-            format!("{factor}, {more} against {less}: {}, {}", points(question), chance(question))
+            format!("{factor}, {more} against {less}: {}, {}", points(question), p_value(question))
         })
         .collect();
     let mut list = |wanted, text: &str| {
@@ -84,7 +83,7 @@ pub(crate) fn section(record: &RunRecord) -> String {
             points(question),
             escape(more),
             escape(less),
-            chance(question)
+            p_value(question)
         )
     };
     let rows: String = judge(&record.measured.samples).iter().map(row).collect();
@@ -103,8 +102,8 @@ pub(crate) fn section(record: &RunRecord) -> String {
     };
     format!(
         "<section><h2>Output check</h2>\n<p>{summary}</p>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td>\
-         <th>depends</th><th>difference</th><th>between</th><th>chance</th></tr>\n{rows}</table></div>{examples}\
-         <p class=\"note\">All questions together raise a false alarm in at most {} of runs. no: by less than {} points.</p></section>\n",
+         <th>depends</th><th>difference</th><th>between</th><th>p-value</th></tr>\n{rows}</table></div>{examples}\
+         <p class=\"note\">All questions together raise a false alarm in at most {} of runs. “no” means that the difference is below {} percentage points.</p></section>\n",
         percent(FALSE_ALARMS),
         short(MARGIN * 100.0)
     )
@@ -114,9 +113,8 @@ pub(crate) fn section(record: &RunRecord) -> String {
 fn example(sample: &Sample) -> Option<String> {
     let check = sample.check.as_ref().filter(|check| !check.expected.is_empty())?;
     let at = check.first_difference? as usize;
-    let output = String::from_utf8_lossy(&sample.text);
-    let output: String = output.chars().skip(at.saturating_sub(EXCERPT.0)).take(EXCERPT.0 + EXCERPT.1).collect();
+    let output = OutputCheck::excerpt(&String::from_utf8_lossy(&sample.text), at);
     let cell = |text: &str| format!("<td>{}</td>", escape(&harmless(text)));
-    let whose = check.belongs_to.map_or_else(String::new, |owner| format!(", that of {owner}"));
+    let whose = check.belongs_to.map_or_else(String::new, |owner| format!(", the reference of request {owner}"));
     Some(format!("<tr><th>{}{whose}</th>{}{}</tr>\n", sample.index, cell(&check.expected), cell(&output)))
 }

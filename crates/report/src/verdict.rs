@@ -186,7 +186,7 @@ fn next(record: &RunRecord) -> Option<String> {
     }
     if let Some((_, served)) = rates(record).filter(|_| !fails) {
         let rate = short(served * SUSTAINED);
-        return Some(format!("--request-rate {rate}, or find the limit: tacho sweep serve_sla --help"));
+        return Some(format!("--request-rate {rate}, or find the limit: tacho capacity --help"));
     }
     if has(|caveat| matches!(caveat, Caveat::RequestsFailed { .. })) {
         let early = "; --stop-on-failures 5% ends such a run early";

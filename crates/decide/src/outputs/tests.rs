@@ -107,7 +107,7 @@ fn the_load_test_of_pairs_is_mcnemars() {
     rows.push(row(20, false, true));
     // binomtest(1, 7).pvalue = 0.125
     let load = under_load(&rows).unwrap();
-    assert!((load.chance - 0.125).abs() < 1e-12, "{load:?}");
+    assert!((load.p_value - 0.125).abs() < 1e-12, "{load:?}");
     assert!((load.effect - 5.0 / 21.0).abs() < 1e-12 && load.interval.low < load.effect);
 }
 

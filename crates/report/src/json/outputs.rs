@@ -46,7 +46,7 @@ view! {
         /// Its 95% confidence interval.
         interval: [Option<f64>; 2] = [Some(question.interval.low), Some(question.interval.high)],
         /// p-value, corrected for the number of questions (Holm).
-        p_value: f64 = question.chance,
+        p_value: f64 = question.p_value,
     }
 }
 

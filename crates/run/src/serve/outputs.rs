@@ -11,7 +11,7 @@ mod reference;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::mask_known;
 use tacho_core::{Content, Observation, Request, dict};
 use tacho_metrics::outputs::ACCURACY;
@@ -131,6 +131,15 @@ impl Grader {
         })?;
         if matches!(grade, GradePlan::Rule(_)) && answers.is_empty() {
             return Err(wrong("no row of the dataset has an answer: add the field \"answer\""));
+        }
+        if let GradePlan::Rule(rule) = grade {
+            let bad = answers.iter().filter_map(|(index, answer)| Some((index, answer, rule.missing(answer)?)));
+            if let Some((index, answer, needed)) = bad.min_by_key(|(index, ..)| **index) {
+                let (name, answer) = (rule.name(), dumps(answer));
+                return Err(wrong(&format!(
+                    "--grade {name} needs {needed} as answer, but request {index} has {answer}"
+                )));
+            }
         }
         Ok(Grader { plan: grade.clone(), answers, outputs: Mutex::default() })
     }

@@ -193,15 +193,29 @@ mod tests {
 
     use super::*;
 
-    fn rows(line: &str, wanted: Option<usize>) -> Result<Printed, Error> {
+    fn rows_within(timeout: Duration, line: &str, wanted: Option<usize>) -> Result<Printed, Error> {
         let (line, model) = (line.to_owned(), Some("m".to_owned()));
-        CommandSpec { line, launcher: Vec::new(), timeout: Duration::from_millis(1500), model }.rows(7, wanted)
+        CommandSpec { line, launcher: Vec::new(), timeout, model }.rows(7, wanted)
     }
 
-    fn refused(line: &str, wanted: Option<usize>) -> String {
-        let error = rows(line, wanted).err().unwrap();
-        let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-        format!("{error}{cause}")
+    fn rows(line: &str, wanted: Option<usize>) -> Result<Printed, Error> {
+        rows_within(Duration::from_secs(60), line, wanted)
+    }
+
+    /// Checks the one-line error of each command line, all at once.
+    fn refused(timeout: Duration, cases: &[(&str, Option<usize>, &str)]) {
+        std::thread::scope(|scope| {
+            for &(line, wanted, expected) in cases {
+                scope.spawn(move || {
+                    let error = rows_within(timeout, line, wanted).err().unwrap();
+                    let cause =
+                        std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+                    let message = format!("{error}{cause}");
+                    assert!(message.contains(expected), "{line}: {message}");
+                    assert_eq!(message.lines().count(), 1, "{message}");
+                });
+            }
+        });
     }
 
     #[test]
@@ -223,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn a_command_without_lines_is_ended() {
+        let cases = [
+            ("sleep 30", Some(1), "printed no line for 1.5 s after 0 rows"),
+            ("yes ''", Some(1), "printed no line for 1.5 s after 0 rows"),
+            ("echo '{}'; echo loading >&2; sleep 30", Some(2), "last message: loading"),
+        ];
+        refused(Duration::from_millis(1500), &cases);
+    }
+
+    #[test]
     fn what_goes_wrong_is_one_line() {
         let cases = [
             (
@@ -233,9 +257,6 @@ mod tests {
             ("kill -9 $$", None, "was killed (signal: 9 (SIGKILL)) after 0 of all rows"),
             ("true", Some(2), "printed no rows"),
             ("echo; echo", None, "printed no rows"),
-            ("sleep 30", Some(1), "printed no line for 1.5 s after 0 rows"),
-            ("yes ''", Some(1), "printed no line for 1.5 s after 0 rows"),
-            ("echo '{}'; echo loading >&2; sleep 30", Some(2), "last message: loading"),
             ("echo '{}'; echo '[1]'", Some(2), "--dataset-command, line 2: must be a JSON object"),
             ("echo '{\"a\": '", Some(1), "--dataset-command, line 1: not valid JSON"),
             (r"printf '{}\n{\377}\n'", Some(2), "--dataset-command, line 2: not UTF-8"),
@@ -243,15 +264,7 @@ mod tests {
             ("head -c 70000000 /dev/zero", Some(1), "--dataset-command, line 1: longer than 67108864 bytes"),
             ("no-such-program-anywhere", Some(1), "exit code 127"),
         ];
-        std::thread::scope(|scope| {
-            for (line, wanted, expected) in cases {
-                scope.spawn(move || {
-                    let message = refused(line, wanted);
-                    assert!(message.contains(expected), "{line}: {message}");
-                    assert_eq!(message.lines().count(), 1, "{message}");
-                });
-            }
-        });
+        refused(Duration::from_secs(60), &cases);
     }
 
     #[test]

@@ -14,8 +14,6 @@ const REPETITIVE: (f64, f64) = (0.5, 0.25);
 const GARBLED: (f64, f64) = (0.05, 0.01);
 /// Fraction of the letters that a text's script has.
 const SCRIPT: f64 = 0.5;
-/// Characters of a reference that are shown before and after the first difference.
-const EXCERPT: (usize, usize) = (40, 120);
 
 /// Properties of a text as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,8 +58,7 @@ pub(super) fn compare(expected: &[u8], traits: &Traits, output: &[u8], keep_text
         Traits::of(&output).flaws(traits).for_each(|flaw| check.add(flaw));
     }
     if keep_texts {
-        let (before, after) = EXCERPT;
-        check.expected = expected.chars().skip(same.saturating_sub(before)).take(before + after).collect();
+        check.expected = OutputCheck::excerpt(&expected, same);
     }
     check
 }
@@ -101,11 +98,11 @@ fn script(text: &str) -> Option<&'static str> {
     let mut letters = 0;
     for letter in text.chars().filter(|c| c.is_alphabetic()) {
         letters += 1;
-        let place = SCRIPTS.iter().position(|(_, first, last)| (*first..=*last).contains(&letter));
-        place.into_iter().for_each(|place| counts[place] += 1);
+        let script = SCRIPTS.iter().position(|(_, first, last)| (*first..=*last).contains(&letter));
+        script.into_iter().for_each(|script| counts[script] += 1);
     }
-    let (place, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
-    (letters > 0 && *most as f64 > SCRIPT * f64::from(letters)).then_some(SCRIPTS[place].0)
+    let (script, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+    (letters > 0 && *most as f64 > SCRIPT * f64::from(letters)).then_some(SCRIPTS[script].0)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use tacho_core::json::{Dict, Value, parse};
+use tacho_core::json::{Dict, Value, dumps, parse};
 
 tacho_core::named! {
     /// How an answer is found in an output and compared.
@@ -38,9 +38,22 @@ static CHOICES: LazyLock<[Regex; 3]> =
     LazyLock::new(|| [r"answer is \(?([A-J])\)?", r"(?s).*[aA]nswer:\s*\(?([A-J])\)?", r"\b([A-J])\b"].map(pattern));
 
 impl GradeRule {
-    /// Whether the output has the answer; an answer that the rule cannot use is wrong.
+    /// What the rule needs of an answer, if this one does not have it.
+    pub(super) fn missing(self, answer: &Value) -> Option<&'static str> {
+        let text = text_of(answer);
+        let (is_usable, needed) = match self {
+            GradeRule::Exact | GradeRule::Aime => (true, ""),
+            GradeRule::Numeric | GradeRule::Gsm8k => (last_number(&text).is_some(), "a number"),
+            GradeRule::Choice => (letter(&text).is_some(), "a letter or an index from 0 to 9"),
+            GradeRule::Regex => (Regex::new(&text).is_ok(), "a valid pattern"),
+            GradeRule::Json => (answer_object(answer).is_some(), "a JSON object"),
+        };
+        (!is_usable).then_some(needed)
+    }
+
+    /// Whether the output has the answer, which the rule can use.
     pub fn is_correct(self, output: &str, answer: &Value) -> bool {
-        let text = answer.as_str().map_or_else(|| tacho_core::json::dumps(answer), str::to_owned);
+        let text = text_of(answer);
         let same = |own: Option<f64>, expected: Option<f64>| {
             own.zip(expected).is_some_and(|(own, expected)| (own - expected).abs() <= 1e-6 * expected.abs().max(1.0))
         };
@@ -61,6 +74,10 @@ impl GradeRule {
             }),
         }
     }
+}
+
+fn text_of(answer: &Value) -> String {
+    answer.as_str().map_or_else(|| dumps(answer), str::to_owned)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -121,8 +138,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_that_a_rule_cannot_use_is_noticed() {
+        let usable = [r#""Paris""#, "12", r#""C""#, r#""a+""#, r#"{"a": 1}"#, r#""x #### 3""#, r#""\\frac{1}{2}""#];
+        let unusable = [
+            (GradeRule::Numeric, r#""none""#),
+            (GradeRule::Gsm8k, r#""He has some.""#),
+            (GradeRule::Choice, r#""Paris""#),
+            (GradeRule::Choice, "12"),
+            (GradeRule::Regex, r#""(""#),
+            (GradeRule::Json, r#""a""#),
+        ];
+        let missing = |rule: GradeRule, text: &str| rule.missing(&parse(text).unwrap());
+        let fits = [
+            GradeRule::Exact,
+            GradeRule::Numeric,
+            GradeRule::Choice,
+            GradeRule::Regex,
+            GradeRule::Json,
+            GradeRule::Gsm8k,
+            GradeRule::Aime,
+        ];
+        for (rule, answer) in fits.into_iter().zip(usable) {
+            assert_eq!(missing(rule, answer), None, "{rule:?} {answer}");
+        }
+        for (rule, answer) in unusable {
+            assert!(missing(rule, answer).is_some(), "{rule:?} {answer}");
+        }
+    }
+
+    #[test]
     fn answers_are_found_as_the_harnesses_find_them() {
-        let cases: [(GradeRule, &str, &str, bool); 22] = [
+        let cases: [(GradeRule, &str, &str, bool); 21] = [
             (GradeRule::Exact, " Paris\n", r#""Paris""#, true),
             (GradeRule::Exact, "Paris.", r#""Paris""#, false),
             (GradeRule::Numeric, "It costs $1,234.50 in all.", "1234.5", true),
@@ -141,7 +187,6 @@ mod tests {
             (GradeRule::Aime, "the answer is 204", r#""204""#, true),
             (GradeRule::Aime, r"\boxed{20} 204", "204", false),
             (GradeRule::Regex, "in 1969, on July 20", r#""July\\s+20""#, true),
-            (GradeRule::Regex, "text", r#""(""#, false),
             (GradeRule::Json, "```json\n{\"a\": 3.0, \"b\": [1], \"c\": 0}\n```", r#"{"a": 3, "b": [1]}"#, true),
             (GradeRule::Json, "{\"a\": 3}", r#"{"a": 3, "b": 1}"#, false),
             (GradeRule::Json, "not JSON", r#"{"a": 3}"#, false),
