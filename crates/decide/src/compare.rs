@@ -256,7 +256,8 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
 }
 
 /// Compares pairs of runs, one of each side with the same requests, in the order of measurement; valid after every pair.
-/// Pairs with a run without a successful request are left out.
+/// Pairs with a run without a successful request are left out, and those whose client may have changed the metric too
+/// much.
 pub fn compare_pairs(
     key: &str,
     base: &[StoredRun],
@@ -264,13 +265,19 @@ pub fn compare_pairs(
     confidence: Confidence,
 ) -> Result<Effect, Error> {
     let (known, better) = Known::judged(key)?;
+    // The logarithm of the metric, and its range.
     let logs = |runs: &[StoredRun]| {
-        let log = |run: &StoredRun| Ok(Side::of(key, known, from_ref(run))?.map(|side| side.logs[0]));
-        runs.iter().map(log).collect::<Result<Vec<Option<f64>>, Error>>()
+        let log = |run: &StoredRun| {
+            let Some(side) = Side::of(key, known, from_ref(run))? else { return Ok(None) };
+            let range = run.view().client_range(key, side.value);
+            Ok(range.map(|(low, high)| (side.logs[0], low.ln(), high.ln())))
+        };
+        runs.iter().map(log).collect::<Result<Vec<Option<(f64, f64, f64)>>, Error>>()
     };
-    let both = logs(base)?.into_iter().zip(logs(new)?).filter_map(|(before, after)| before.zip(after));
-    let (before, after): (Vec<f64>, Vec<f64>) = both.unzip();
+    let both: Vec<_> = logs(base)?.into_iter().zip(logs(new)?).filter_map(|(a, b)| a.zip(b)).collect();
+    let (before, after): (Vec<f64>, Vec<f64>) = both.iter().map(|(a, b)| (a.0, b.0)).unzip();
     let ratios: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let ranges: Vec<(f64, f64)> = both.iter().map(|(a, b)| (b.1 - a.2, b.2 - a.1)).collect();
     let count = ratios.len();
     let typical = |logs: &[f64]| if count == 0 { f64::NAN } else { mean(logs).exp() };
     let mut effect = Effect {
@@ -287,7 +294,7 @@ pub fn compare_pairs(
         pairs: None,
     };
     if effect.basis != Basis::Empty && count > 0 {
-        effect.pairs = Some(Sequence::new(ratios));
+        effect.pairs = Some(Sequence::new(&ranges));
         effect.interval = effect.bounds(confidence, 1.0);
     }
     Ok(effect)

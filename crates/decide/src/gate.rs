@@ -145,6 +145,13 @@ pub struct Decision {
     pub remedy: Option<Remedy>,
 }
 
+impl Decision {
+    /// Those of `pairs` that its metric could not use.
+    pub fn left_out(&self, pairs: usize) -> usize {
+        if let Basis::Sequence(used) = self.effect.basis { pairs - used } else { 0 }
+    }
+}
+
 /// Largest multiple of the data that is recommended.
 const MOST_DATA: f64 = 100.0;
 

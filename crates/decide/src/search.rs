@@ -132,6 +132,10 @@ impl Estimate {
     pub fn reach(&self) -> Option<f64> {
         self.high.map(|high| (high - self.value).max(self.value - self.low) / self.value)
     }
+
+    fn contains(&self, level: f64) -> bool {
+        self.low <= level && self.high.is_none_or(|high| level <= high)
+    }
 }
 
 /// The result of a search.
@@ -173,7 +177,8 @@ impl Search<'_> {
             Model::OpenLoop { .. } | Model::ClosedLoop => estimate.map_or(0.0, |found| found.value),
         };
         for level in &mut levels {
-            level.by_chance = level.passes() && level.level > end;
+            let proven = estimate.is_some_and(|found| found.contains(level.level)) && level.is_proven();
+            level.by_chance = level.passes() && level.level > end && (self.model == Model::Monotone || !proven);
             level.brief = level.is_brief((self.unit)(level.level));
         }
         let met = levels.iter().filter(|level| level.is_met() && !level.brief);

@@ -84,6 +84,11 @@ impl TrustVerdict {
     const RATE_MISSED: &str = "RATE MISSED";
     const WRONG_ARRIVALS: &str = "WRONG ARRIVALS";
 
+    /// Whether the verdict with this word says that other work held up the client.
+    pub fn is_starved(word: &str) -> bool {
+        word == Self::STARVED
+    }
+
     /// Whether the verdict with this word says that latencies from the schedule differ.
     pub fn is_late(word: &str) -> bool {
         word == Self::LATE

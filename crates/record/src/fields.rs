@@ -111,6 +111,22 @@ impl<'r> ResultFields<'r> {
         })
     }
 
+    /// The range of `metric` that the client vouches for. It is `value` alone unless other work held up the client; `None`
+    /// if that may have changed it by too much.
+    pub fn client_range(self, metric: &str, value: f64) -> Option<(f64, f64)> {
+        let client = self.own("client");
+        let word = client.and_then(|client| client.get("word")?.as_str());
+        if self.caveats().unwrap_or_default().iter().any(|caveat| caveat.kind == "client_away") {
+            return None;
+        }
+        if !word.is_some_and(TrustVerdict::is_starved) {
+            return Some((value, value));
+        }
+        let [low, high] = client?.get("bounds")?.get(metric)?.as_list()? else { return None };
+        let (low, high) = (low.as_f64()?, high.as_f64()?);
+        (!is_large(value, (value - low).max(high - value))).then_some((low, high))
+    }
+
     /// Scheduled requests per second.
     pub fn planned_rate(self) -> Option<f64> {
         self.own("planned_request_rate")?.as_f64()
@@ -184,6 +200,20 @@ mod tests {
         assert!(doubt("\"client\": {\"trustworthy\": false}"), "older results have no bounds");
         let away = "\"client\": {\"trustworthy\": true}, \"caveats\": [{\"kind\": \"client_away\", \"text\": \"t\"}]";
         assert!(doubt(away));
+    }
+
+    #[test]
+    fn a_client_that_was_held_up_knows_a_range() {
+        let range = |word: &str, low: f64, high: f64| {
+            let client = format!(r#"{{"word": "{word}", "bounds": {{"mean_ttft_ms": [{low}, {high}]}}}}"#);
+            let Value::Dict(result) = parse(&format!(r#"{{"tacho": {{"client": {client}}}}}"#)).unwrap() else {
+                panic!()
+            };
+            ResultFields(&result).client_range("mean_ttft_ms", 100.0)
+        };
+        assert_eq!(range("ok", 90.0, 110.0), Some((100.0, 100.0)));
+        assert_eq!(range("STARVED", 98.0, 101.0), Some((98.0, 101.0)));
+        assert_eq!(range("STARVED", 98.0, 106.0), None, "over 5%");
     }
 
     #[test]

@@ -24,20 +24,12 @@ pub enum Arm {
     B,
 }
 
-/// A measured block.
-#[derive(Debug, Clone)]
-pub struct Block {
-    pub run: StoredRun,
-    /// Whether other work on its cores kept the client from measuring: its pair does not count.
-    pub is_disturbed: bool,
-}
-
 /// The source of blocks and of time.
 pub trait Blocks {
     type Error;
     /// Measures a block with the requests of this pair; `None` if it was interrupted. Pair 0 is not judged: it warms up both
     /// servers.
-    fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<Block>, Self::Error>;
+    fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<StoredRun>, Self::Error>;
     /// Seconds since the test began.
     fn elapsed(&self) -> f64;
     /// Receives the state after each pair.
@@ -63,8 +55,6 @@ pub struct Outcome<E> {
     pub new: Vec<StoredRun>,
     pub failures: Failures,
     pub decisions: Vec<Decision>,
-    /// Pairs that do not count because the client was disturbed.
-    pub disturbed: usize,
     pub seconds: f64,
     pub end: End<E>,
 }
@@ -88,18 +78,16 @@ pub fn ab_test<B: Blocks>(plan: &AbTestPlan, blocks: &mut B) -> Result<Outcome<B
         |base: &[StoredRun], new: &[StoredRun]| judge_pairs(&plan.rules, &plan.failures, base, new, plan.confidence);
     let (failures, decisions) = judge(&[], &[])?;
     let (base, new) = (Vec::new(), Vec::new());
-    let mut outcome = Outcome { base, new, failures, decisions, disturbed: 0, seconds: 0.0, end: End::Budget };
+    let mut outcome = Outcome { base, new, failures, decisions, seconds: 0.0, end: End::Budget };
     for pair in 0.. {
         let began = blocks.elapsed();
         let first = if random.random() < 0.5 { Arm::A } else { Arm::B };
         outcome.end = match measure_pair(blocks, pair, first) {
             Ok(sides) => {
-                let is_disturbed = sides.iter().any(|block| block.is_disturbed);
-                outcome.disturbed += usize::from(is_disturbed && pair > 0);
-                if pair > 0 && !is_disturbed {
+                if pair > 0 {
                     let [base, new] = sides;
-                    outcome.base.push(base.run);
-                    outcome.new.push(new.run);
+                    outcome.base.push(base);
+                    outcome.new.push(new);
                     (outcome.failures, outcome.decisions) = judge(&outcome.base, &outcome.new)?;
                 }
                 outcome.seconds = blocks.elapsed();
@@ -119,7 +107,7 @@ pub fn ab_test<B: Blocks>(plan: &AbTestPlan, blocks: &mut B) -> Result<Outcome<B
 }
 
 /// The blocks of the baseline and of the candidate.
-fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[Block; 2], End<B::Error>> {
+fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[StoredRun; 2], End<B::Error>> {
     let mut measure = |arm| blocks.measure(arm, pair).map_err(|error| End::Failed(arm, error))?.ok_or(End::Interrupted);
     let (base, new) = match first {
         Arm::A => {
@@ -131,7 +119,7 @@ fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[Blo
             (measure(Arm::A)?, new)
         }
     };
-    if base.run.workload() != new.run.workload() { Err(End::OtherRequests(pair)) } else { Ok([base, new]) }
+    if base.workload() != new.workload() { Err(End::OtherRequests(pair)) } else { Ok([base, new]) }
 }
 
 #[cfg(test)]
@@ -150,7 +138,7 @@ mod tests {
     impl Blocks for Known {
         type Error = &'static str;
 
-        fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<Block>, Self::Error> {
+        fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<StoredRun>, Self::Error> {
             if pair == self.fails_in {
                 return Err("refused");
             }
@@ -162,9 +150,10 @@ mod tests {
             let warm = if pair == 0 || is_disturbed && arm == Arm::A { 3.0 } else { 1.0 };
             let value =
                 20.0 * warm * noise * (1.0 + self.elapsed / 500.0) * if arm == Arm::B { self.factor } else { 1.0 };
-            let own = dict! { "workload": format!("v2:{pair}") };
+            let word = if is_disturbed { "STARVED" } else { "ok" };
+            let own = dict! { "workload": format!("v2:{pair}"), "client": dict! { "word": word } };
             let result = dict! { "mean_tpot_ms": value, "completed": 50_u64, "failed": 0_u64, "tacho": own };
-            Ok(Some(Block { run: StoredRun::from_dict(&result).unwrap(), is_disturbed }))
+            Ok(Some(StoredRun::from_dict(&result).unwrap()))
         }
 
         fn elapsed(&self) -> f64 {
@@ -194,8 +183,8 @@ mod tests {
             assert_eq!(outcome.judgement(), wanted, "{outcome:?}");
             assert!(matches!(outcome.end, End::Decided) && outcome.seconds < 300.0, "{outcome:?}");
             // The first pair, three times as slow, only warms up.
-            assert_eq!(order.len(), 2 * (outcome.base.len() + outcome.disturbed) + 2);
-            assert!(outcome.disturbed > 0);
+            assert_eq!(order.len(), 2 * outcome.base.len() + 2);
+            assert!(outcome.decisions[0].left_out(outcome.base.len()) > 0);
             assert!(order.chunks(2).all(|pair| pair[0] != pair[1]) && order.chunks(2).any(|pair| pair != &order[..2]));
         }
     }
@@ -203,9 +192,9 @@ mod tests {
     #[test]
     fn a_spent_budget_or_a_failure_keeps_the_complete_pairs() {
         let (outcome, _) = tested(1.0, 60.0, 99);
-        assert!(matches!(outcome.end, End::Budget) && outcome.base.len() == 1 && outcome.seconds == 60.0);
+        assert!(matches!(outcome.end, End::Budget) && outcome.base.len() == 2 && outcome.seconds == 60.0);
         assert_eq!(outcome.judgement(), Judgement::Inconclusive);
         let (outcome, _) = tested(1.1, 600.0, 3);
-        assert!(matches!(outcome.end, End::Failed(_, "refused")) && outcome.base.len() == 1, "{outcome:?}");
+        assert!(matches!(outcome.end, End::Failed(_, "refused")) && outcome.base.len() == 2, "{outcome:?}");
     }
 }

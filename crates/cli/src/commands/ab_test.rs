@@ -108,7 +108,7 @@ fn report(
     findings: &[Finding],
     destination: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let Outcome { base, new, failures, decisions, disturbed, seconds, end } = outcome;
+    let Outcome { base, new, failures, decisions, seconds, end } = outcome;
     let (stopped, why) = ended(args, end);
     let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
     let text = format!(
@@ -118,11 +118,14 @@ fn report(
         short_tick(seconds.round())
     );
     let mut warnings = side_warnings(base, new);
-    if *disturbed > 0 {
-        warnings.push(format!(
-            "warning[client_unreliable]: {disturbed} of {} pairs are left out: other work held the client's cores; free a core for it",
-            base.len() + disturbed
-        ));
+    for decision in decisions {
+        let left_out = decision.left_out(base.len());
+        if left_out > 0 {
+            warnings.push(format!(
+                "warning[client_unreliable]: {left_out} of {} pairs are left out of {}: other work held the client's cores and may have changed it by over 5%; free a core for it",
+                base.len(), decision.effect.key
+            ));
+        }
     }
     let differs = differs(base, new);
     let delivered = delivered(base, new);
@@ -139,7 +142,6 @@ fn report(
         servers: [args.servers[0].text(), args.servers[1].text()],
         base,
         new,
-        left_out: *disturbed,
         seconds: *seconds,
         stopped,
         date: &jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string(),

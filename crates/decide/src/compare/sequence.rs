@@ -12,41 +12,51 @@ use super::Confidence;
 /// distance to the limit.
 const PRIOR: f64 = 4.0;
 
-/// The log ratios of pairs, candidate to baseline, in the order of measurement.
+/// The log ratios of pairs, candidate to baseline, in the order of measurement: the least and the largest that the client
+/// vouches for.
 #[derive(Debug, Clone)]
 pub(super) struct Sequence {
-    ratios: Vec<f64>,
+    low: Vec<f64>,
+    high: Vec<f64>,
 }
 
 impl Sequence {
-    pub(super) fn new(ratios: Vec<f64>) -> Self {
-        Sequence { ratios }
+    pub(super) fn new(ratios: &[(f64, f64)]) -> Self {
+        let (low, high) = ratios.iter().copied().unzip();
+        Sequence { low, high }
     }
 
     /// The intersection of the intervals after each pair; with `data` above 1 also that after `data` times as many pairs,
     /// if mean and variance stay the same. `None` with too few pairs, and if the intervals contradict each other: the
     /// change was not constant.
     pub(super) fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
-        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
-        let (mut mean, mut squares) = (0.0, 0.0);
-        let mut narrow = |pairs: f64, mean: f64, variance: f64| {
-            let half = half_width(pairs, variance, confidence);
-            (low, high) = (low.max(mean - half), high.min(mean + half));
-        };
-        for (at, ratio) in self.ratios.iter().enumerate() {
-            let (pairs, distance) = (at as f64 + 1.0, ratio - mean);
-            mean += distance / pairs;
-            squares += distance * (ratio - mean);
-            if at > 0 {
-                narrow(pairs, mean, squares / (pairs - 1.0));
-            }
-        }
-        let pairs = self.ratios.len() as f64;
-        if data > 1.0 && pairs > 1.0 {
-            narrow((pairs * data).floor(), mean, squares / (pairs - 1.0));
-        }
+        let (low, _) = mean_bounds(&self.low, confidence, data);
+        let (_, high) = mean_bounds(&self.high, confidence, data);
         (low.is_finite() && low <= high).then_some((low, high))
     }
+}
+
+/// The intersection of the intervals of the mean after each value.
+fn mean_bounds(ratios: &[f64], confidence: Confidence, data: f64) -> (f64, f64) {
+    let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+    let (mut mean, mut squares) = (0.0, 0.0);
+    let mut narrow = |pairs: f64, mean: f64, variance: f64| {
+        let half = half_width(pairs, variance, confidence);
+        (low, high) = (low.max(mean - half), high.min(mean + half));
+    };
+    for (at, ratio) in ratios.iter().enumerate() {
+        let (pairs, distance) = (at as f64 + 1.0, ratio - mean);
+        mean += distance / pairs;
+        squares += distance * (ratio - mean);
+        if at > 0 {
+            narrow(pairs, mean, squares / (pairs - 1.0));
+        }
+    }
+    let pairs = ratios.len() as f64;
+    if data > 1.0 && pairs > 1.0 {
+        narrow((pairs * data).floor(), mean, squares / (pairs - 1.0));
+    }
+    (low, high)
 }
 
 /// Half-width of the interval after `pairs` pairs with this sample variance: where the Bayes factor is 1/α. With c = 1 +
@@ -65,6 +75,11 @@ fn half_width(pairs: f64, variance: f64, confidence: Confidence) -> f64 {
 mod tests {
     use super::*;
 
+    /// Pairs whose values the client knows.
+    fn known(ratios: &[f64]) -> Sequence {
+        Sequence::new(&ratios.iter().map(|ratio| (*ratio, *ratio)).collect::<Vec<_>>())
+    }
+
     #[test]
     fn the_interval_is_where_the_bayes_factor_reaches_its_level() {
         for (pairs, confidence) in [(4.0_f64, 0.95), (10.0, 0.95), (30.0, 0.975)] {
@@ -81,21 +96,25 @@ mod tests {
     fn intervals_of_known_pairs() {
         // Mean 0.05, variance 0.0004 / 3. With n = 4: c = 17, root = (√17 / 0.05)^(1/2) = 9.0808, x = 8.0808 /
         // (1 - 0.53417) = 17.347; the half-width is √(0.0004 / 3 · 17.347 · 3 / 4) = 0.041649.
-        let known = Sequence::new(vec![0.04, 0.06, 0.04, 0.06]);
-        let (low, high) = known.bounds(Confidence::USUAL, 1.0).unwrap();
+        let four = known(&[0.04, 0.06, 0.04, 0.06]);
+        let (low, high) = four.bounds(Confidence::USUAL, 1.0).unwrap();
         assert!((low - 0.008_351).abs() < 1e-6 && (high - 0.091_649).abs() < 1e-6, "{low} {high}");
-        let more = known.bounds(Confidence::USUAL, 3.0).unwrap();
+        let more = four.bounds(Confidence::USUAL, 3.0).unwrap();
         assert!(more.0 > low && more.1 < high);
-        assert!(Sequence::new(vec![0.04, 0.06, 0.04]).bounds(Confidence::USUAL, 1.0).is_none(), "three are too few");
+        assert!(known(&[0.04, 0.06, 0.04]).bounds(Confidence::USUAL, 1.0).is_none(), "three are too few");
+        // Every ratio may be 0.01 higher: only the upper end moves.
+        let wider = Sequence::new(&[(0.04, 0.05), (0.06, 0.07), (0.04, 0.05), (0.06, 0.07)]);
+        let (least, most) = wider.bounds(Confidence::USUAL, 1.0).unwrap();
+        assert!(least == low && (most - high - 0.01).abs() < 1e-12, "{least} {most}");
     }
 
     #[test]
     fn an_interval_never_widens_and_a_contradiction_is_none() {
         let mut ratios = vec![0.0, 0.001, -0.001, 0.0005, -0.0005];
-        let before = Sequence::new(ratios.clone()).bounds(Confidence::USUAL, 1.0).unwrap();
+        let before = known(&ratios).bounds(Confidence::USUAL, 1.0).unwrap();
         ratios.push(0.05);
-        assert_eq!(Sequence::new(ratios.clone()).bounds(Confidence::USUAL, 1.0).unwrap(), before);
+        assert_eq!(known(&ratios).bounds(Confidence::USUAL, 1.0).unwrap(), before);
         ratios.extend((0..40).map(|at| 0.05 + 0.0005 * f64::from(at % 3)));
-        assert_eq!(Sequence::new(ratios).bounds(Confidence::USUAL, 1.0), None);
+        assert_eq!(known(&ratios).bounds(Confidence::USUAL, 1.0), None);
     }
 }

@@ -70,6 +70,11 @@ impl LoadLevel {
         self.longest > 0.0 && self.longest < BRIEF * unit
     }
 
+    /// Returns whether several runs of its own show that it meets the target, whatever a model of all loads says.
+    pub(super) fn is_proven(&self) -> bool {
+        self.runs >= REPEATS && self.overloaded == 0 && self.upper() <= 0.0
+    }
+
     fn is_open(&self) -> bool {
         !self.exact && self.runs < REPEATS
     }

@@ -20,7 +20,7 @@ pub struct Levels {
 pub enum Spacing {
     /// Integers.
     Whole,
-    /// Request rates: integers from 10 on, two significant digits below.
+    /// Request rates: integers from 100 on, tenths from 10 on, two significant digits below.
     Rates,
     /// All numbers; bisected at the geometric mean.
     Geometric,
@@ -45,14 +45,18 @@ const SLOW: f64 = 10.0;
 /// The fraction of the capacity at which there is no queue.
 const ZERO_LOAD: f64 = 0.02;
 
-/// Rounds a rate to two significant digits below 10 requests per second, to an integer above.
+/// Rounds a rate to two significant digits below 10 requests per second, to tenths below 100, to an integer above.
 pub fn rate_step(rate: f64) -> f64 {
     let digits = rate_digits(rate);
     (rate * digits).round() / digits
 }
 
 fn rate_digits(rate: f64) -> f64 {
-    if rate < SLOW { 10_f64.powf((1.0 - rate.log10().floor()).clamp(0.0, 6.0)) } else { 1.0 }
+    match rate {
+        ..SLOW => 10_f64.powf((1.0 - rate.log10().floor()).clamp(0.0, 6.0)),
+        ..100.0 => 10.0,
+        _ => 1.0,
+    }
 }
 
 impl Levels {
@@ -115,8 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_below_ten_have_two_digits() {
-        assert_eq!([0.0123, 0.7049, 7.34, 9.99, 10.4, 104.6].map(rate_step), [0.012, 0.7, 7.3, 10.0, 10.0, 105.0]);
+    fn rates_have_two_or_three_digits() {
+        assert_eq!([0.0123, 0.7049, 7.34, 9.99, 10.44, 104.6].map(rate_step), [0.012, 0.7, 7.3, 10.0, 10.4, 105.0]);
     }
 
     #[test]

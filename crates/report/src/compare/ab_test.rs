@@ -27,8 +27,6 @@ pub struct AbTestView<'a> {
     pub servers: [&'a str; 2],
     pub base: &'a [StoredRun],
     pub new: &'a [StoredRun],
-    /// Pairs that do not count because the client was disturbed.
-    pub left_out: usize,
     pub seconds: f64,
     /// Why the test ended: one word.
     pub stopped: &'a str,
@@ -48,7 +46,7 @@ impl AbTestView<'_> {
             "type": "ab-test", "version": 1_i64, "date": self.date,
             "a": self.servers[0], "b": self.servers[1],
             "verdict": name(self.gate.overall()), "stopped": self.stopped,
-            "pairs": self.base.len() as u64, "left_out": self.left_out as u64, "seconds": self.seconds, "confidence": confidence.percent(),
+            "pairs": self.base.len() as u64, "seconds": self.seconds, "confidence": confidence.percent(),
             "rules": decisions.iter().map(|decision| Value::Dict(self.rule(decision))).collect::<Value>(),
             "failures": failed,
             "warnings": warnings.iter().map(|text| Value::from(text.as_str())).collect::<Value>(),
@@ -66,7 +64,7 @@ impl AbTestView<'_> {
         };
         let (low, high) = effect.interval.unwrap_or((f64::NAN, f64::NAN));
         dict! {
-            "metric": effect.key.as_str(), "limit": decision.rule.limit_text(), "verdict": name(decision.judgement),
+            "metric": effect.key.as_str(), "left_out": decision.left_out(self.base.len()) as u64, "limit": decision.rule.limit_text(), "verdict": name(decision.judgement),
             "a": number(effect.base), "b": number(effect.new), "change": number(effect.change),
             "low": number(low), "high": number(high),
             "values_a": values(self.base), "values_b": values(self.new),

@@ -107,16 +107,17 @@ fn a_duration_limited_closed_loop_generates_new_requests() {
     assert!(distinct(prompts) > asked.len() * 9 / 10, "they are not the same prompts again");
 }
 
+/// Responses take long compared with the delays of a busy machine.
 #[test]
 fn a_sufficiently_precise_metric_ends_the_run() {
-    let server = server(Manners { wait: Duration::from_millis(20), ..Manners::default() });
+    let server = server(Manners { wait: Duration::from_millis(150), ..Manners::default() });
     let mut plan = plan(&server, 50);
-    plan.traffic.max_concurrency = Some(4);
-    plan.traffic.stops.duration = Some(Duration::from_secs(40));
+    plan.traffic.max_concurrency = Some(16);
+    plan.traffic.stops.duration = Some(Duration::from_secs(60));
     plan.traffic.stops.endless = true;
     plan.traffic.stops.precision = Some(Precision { metric: "mean_ttft_ms".into(), share: 0.5 });
     let (record, _) = record(&plan);
     let ended = |caveat: &Caveat| matches!(caveat, Caveat::EndedByPrecision { .. });
     assert!(record.caveats.iter().any(ended), "{:?}", record.caveats);
-    assert!(record.measured.duration < 30.0, "{}", record.measured.duration);
+    assert!(record.measured.duration < 50.0, "{}", record.measured.duration);
 }

@@ -6,12 +6,11 @@ use std::time::Instant;
 use anyhow::Context;
 use tacho_core::EventSink;
 use tacho_core::json::Value;
-use tacho_metrics::{Trust, TrustVerdict};
 use tacho_record::StoredRun;
 use tacho_report::Progress;
 use tacho_report::json::{Detail, ResultFile, SaveMode, save};
 use tacho_report::style::short_tick;
-use tacho_run::ab_test::{Arm, Block, Blocks, Outcome};
+use tacho_run::ab_test::{Arm, Blocks, Outcome};
 use tacho_run::experiment::{Host, split};
 
 use super::{progress, say};
@@ -94,7 +93,7 @@ impl<'a> Measured<'a> {
         Ok(ServeArgs::read(values)?)
     }
 
-    fn measured(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<Block>> {
+    fn measured(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
         let seed = self.load.load.seed + pair as i64;
         // What the first block says of the load holds for all.
         let sink: &dyn EventSink = if pair == 0 || self.args.live.is_on() { &self.screen } else { &() };
@@ -122,9 +121,7 @@ impl<'a> Measured<'a> {
             save(&record, &kept.join(side).join(format!("pair{pair}.json")), Detail::PerRequest, SaveMode::Overwrite)?;
         }
         let result = ResultFile::new(&record, Detail::PerRequest).to_dict();
-        let starved = |trust: &Trust| matches!(trust.verdict, TrustVerdict::Starved { .. });
-        let is_disturbed = record.trust.as_ref().is_some_and(starved);
-        Ok(Some(Block { run: StoredRun::from_dict(&result)?, is_disturbed }))
+        Ok(Some(StoredRun::from_dict(&result)?))
     }
 
     /// Sets the length of blocks after the first pair.
@@ -144,7 +141,7 @@ impl<'a> Measured<'a> {
 impl Blocks for Measured<'_> {
     type Error = anyhow::Error;
 
-    fn measure(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<Block>> {
+    fn measure(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
         if self.interrupt.stop.draining() {
             return Ok(None);
         }
@@ -158,7 +155,7 @@ impl Blocks for Measured<'_> {
     }
 
     fn judged(&mut self, outcome: &Outcome<anyhow::Error>) {
-        match outcome.base.is_empty() && outcome.disturbed == 0 {
+        match outcome.base.is_empty() {
             true => self.adjust(outcome.seconds),
             false => say(self.load.own.quiet, &progress(outcome)),
         }
