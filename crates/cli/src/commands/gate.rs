@@ -28,9 +28,12 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
         failures: &failures,
         decisions: &decisions,
         confidence: args.confidence,
-        warnings: &[("base", &base), ("new", &new)]
-            .map(|(side, runs)| inputs::of_results(Some(side), fields(runs)))
-            .concat(),
+        warnings: &[
+            inputs::of_results(Some("base"), fields(&base)),
+            inputs::of_results(Some("new"), fields(&new)),
+            inputs::cache_difference(("base", fields(&base)), ("new", fields(&new))).into_iter().collect(),
+        ]
+        .concat(),
         differs: &differs,
         delivered: delivered.as_deref(),
         note: GateView::note_of(&decisions, base.len().min(new.len()) == 1 && args.noise.is_none()),

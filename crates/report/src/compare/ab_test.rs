@@ -4,7 +4,6 @@ use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::compare::{Effect, compare_pairs, shared_keys};
 use tacho_decide::gate::{Decision, Judgement};
-use tacho_metrics::statistics::mean;
 use tacho_record::{ServerFacts, StoredRun};
 
 use super::forest::forest_svg;
@@ -16,9 +15,6 @@ use crate::html::{Figures, distributions, escape, page};
 use crate::inputs;
 use crate::plots::in_words;
 use crate::style::short_tick;
-
-/// Difference of prefix cache hit rates that is mentioned.
-const CACHE_DIFFERENCE: f64 = 0.05;
 
 #[derive(Debug)]
 pub struct AbTestView<'a> {
@@ -129,15 +125,8 @@ fn name(judgement: Judgement) -> &'static str {
 /// Warnings of both sides, and prefix caches that helped one side more.
 pub fn side_warnings(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
     let of = |side: &str, runs: &[StoredRun]| inputs::of_results(Some(side), runs.iter().map(|run| &run.fields));
-    let hits = |runs: &[StoredRun]| {
-        let rate = |run: &StoredRun| run.view().own("server")?.get("prefix_cache_hit_rate")?.as_f64();
-        let known: Vec<f64> = runs.iter().filter_map(rate).collect();
-        (!known.is_empty()).then(|| mean(&known))
-    };
-    let caches = hits(base).zip(hits(new)).filter(|(a, b)| (a - b).abs() > CACHE_DIFFERENCE);
-    let caches = caches.map(|(a, b)| {
-        format!("warning[inputs_differ]: prefix cache hit rate {:.0}% in A, {:.0}% in B", a * 100.0, b * 100.0)
-    });
+    let caches =
+        inputs::cache_difference(("A", base.iter().map(|run| &run.fields)), ("B", new.iter().map(|run| &run.fields)));
     [of("A", base), of("B", new)].concat().into_iter().chain(caches).collect()
 }
 
@@ -163,7 +152,7 @@ mod tests {
     fn run(version: &str, hits: f64, setting: &str) -> StoredRun {
         let server = dict! { "engine": "vLLM", "version": version, "settings": dict! { "dtype": setting } };
         let own = dict! {
-            "server": dict! { "prefix_cache_hit_rate": hits },
+            "server_metrics": dict! { "prefix_cache_hit_rate": hits },
             "provenance": dict! { "server": server },
         };
         StoredRun::from_dict(&dict! { "duration": 1.0, "completed": 9_u64, "failed": 0_u64, "tacho": own }).unwrap()

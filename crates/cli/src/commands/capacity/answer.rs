@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tacho_core::dict;
-use tacho_core::json::{Dict, Json, dumps_indented};
+use tacho_core::json::{Dict, Json, Value, dumps_indented};
 use tacho_decide::search::{Criterion, SearchAnswer, Verdict};
 use tacho_report::json::write_whole;
 use tacho_report::style::short;
@@ -48,10 +48,21 @@ impl Answer<'_> {
         Some((load, most / load - 1.0))
     }
 
+    /// Whether today's load may exceed the capacity or not, by the range of the estimate.
+    fn is_in_range(&self, load: f64) -> bool {
+        self.found.ci_low.is_some_and(|low| low <= load) && self.found.ci_high.is_none_or(|high| load <= high)
+    }
+
     /// The target load, and the servers that carry it.
     fn replicas(&self) -> Option<(f64, f64)> {
         let (target, most) = self.flags.target.zip(self.found.max_measured)?;
         Some((target, (target / most).ceil()))
+    }
+
+    /// The fewest and the most servers that the range of the estimate allows.
+    fn replica_range(&self) -> Option<(f64, f64)> {
+        let (target, (low, high)) = self.flags.target.zip(self.found.ci_low.zip(self.found.ci_high))?;
+        (low > 0.0).then(|| ((target / high).ceil(), (target / low).ceil()))
     }
 
     /// The answer with what the flags add.
@@ -62,6 +73,7 @@ impl Answer<'_> {
             "headroom"?: self.headroom().map(|(_, headroom)| headroom),
             "target"?: self.replicas().map(|(target, _)| target),
             "replicas"?: self.replicas().map(|(_, replicas)| replicas as i64),
+            "replicas_range"?: self.replica_range().map(|(low, high)| [low as i64, high as i64].into_iter().collect::<Value>()),
         }
     }
 
@@ -84,6 +96,9 @@ impl Answer<'_> {
                 "headroom",
                 match headroom >= 0.0 {
                     true => format!("{:.0}% above today's {load} {unit} (--load)", 100.0 * headroom),
+                    false if self.is_in_range(load) => {
+                        format!("unknown: today's {load} {unit} (--load) is within the range of the estimate")
+                    }
                     false => format!(
                         "none: today's {load} {unit} (--load) is {:.0}% more than the load measured and met",
                         100.0 * (1.0 / (1.0 + headroom) - 1.0)
@@ -97,7 +112,9 @@ impl Answer<'_> {
             row("cost", format!("{} per million tokens at that load{output}", short(cost)));
         }
         if let Some((target, replicas)) = self.replicas() {
-            row("replicas", format!("{replicas} such servers for {target} {unit} (--target)"));
+            let range = self.replica_range().filter(|(low, high)| low < high);
+            let range = range.map_or_else(String::new, |(low, high)| format!("; {low} to {high} by the estimate"));
+            row("replicas", format!("{replicas} such servers for {target} {unit} (--target){range}"));
         }
         row("search", found.stop_reason.clone());
         lines
