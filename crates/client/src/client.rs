@@ -218,8 +218,9 @@ fn compose(
     request: &Request,
 ) -> Result<(Headers, Encoded), Error> {
     let backend = endpoint.backend;
-    let encoded =
+    let mut encoded =
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
+    encoded.expected.keeps_logprobs = payload.keeps_logprobs;
     let mut headers = endpoint.request_headers(request.id.as_deref());
     for (name, value) in endpoint.headers_of(request.labels.get("class")).into_iter().flat_map(Headers::iter) {
         headers.set(name, value);

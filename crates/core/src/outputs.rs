@@ -19,7 +19,7 @@ crate::named! {
 
 crate::packed! {
     /// An output compared with its reference, the output of the same request without load.
-    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    #[derive(Debug, Clone, Default, PartialEq)]
     pub struct OutputCheck {
         /// Number of the reference; equal requests have the same one.
         pub reference: u32,
@@ -33,6 +33,12 @@ crate::packed! {
         pub belongs_to: Option<u32>,
         /// A bit for each [`Flaw`].
         pub flaws: u32,
+        /// Equal tokens before the first different one, if the response has log-probabilities; `None` if all are equal.
+        pub first_token: Option<u32>,
+        /// Mean Kullback-Leibler divergence from the reference over the tokens with an equal prefix, in nats.
+        pub mean_kl: Option<f64>,
+        /// Its maximum.
+        pub max_kl: Option<f64>,
         /// The reference around the first difference; empty if texts are not kept.
         pub expected: String,
     }
@@ -45,6 +51,8 @@ pub struct Judged {
     pub check: Option<OutputCheck>,
     /// Scores of its grader by name, if outputs are graded.
     pub scores: Option<Value>,
+    /// The log-probabilities of its events, each a line of JSON, until they are compared.
+    pub logprobs: Vec<u8>,
 }
 
 impl OutputCheck {

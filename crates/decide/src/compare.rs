@@ -3,16 +3,21 @@
 //! larger differences count as run-to-run variance. With the same workloads on both sides, their common variation
 //! cancels.
 
+mod keys;
+mod means;
 mod paired;
 mod sequence;
 mod side;
 
 use std::slice::from_ref;
 
-use tacho_metrics::statistics::{Statistic, mean};
-use tacho_record::metric::{Better, Known, TIMES};
+use tacho_metrics::statistics::mean;
+use tacho_record::metric::{Better, Known, Unit};
 use tacho_record::{Error, ResultKind, StoredRun};
 
+pub(crate) use self::keys::judged_outputs;
+pub use self::keys::shared_keys;
+use self::means::Means;
 use self::paired::Paired;
 use self::sequence::Sequence;
 use self::side::{Runs, Side};
@@ -97,6 +102,8 @@ pub enum Basis {
     Sequence(usize),
     /// This many iterations of offline runs, on the smaller side.
     Iterations(usize),
+    /// This many independent outputs, on the smaller side.
+    Outputs(usize),
     /// An assumed run-to-run variation, as a fraction.
     Assumed(f64),
     /// One value per side: no interval.
@@ -114,11 +121,48 @@ impl Basis {
             Basis::Paired(count) => format!("{count} runs of the same requests"),
             Basis::Sequence(count) => format!("{count} pairs"),
             Basis::Iterations(count) => format!("{count} iterations"),
+            Basis::Outputs(count) => format!("{count} outputs"),
             Basis::Assumed(noise) => format!("{:.3}% noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
             Basis::Empty => "no successful requests, or a zero, on a side".into(),
         }
     }
+}
+
+/// What a change is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// A fraction of the baseline.
+    Relative,
+    /// A difference of two fractions.
+    Points,
+    /// A difference in the metric's own unit.
+    Units,
+}
+
+impl Scale {
+    fn of(known: Known) -> Self {
+        match known.unit() {
+            Unit::Fraction => Scale::Points,
+            _ if known.is_of_outputs() => Scale::Units,
+            _ => Scale::Relative,
+        }
+    }
+}
+
+/// The data behind an effect.
+#[derive(Debug, Clone)]
+enum Data {
+    Missing,
+    Sides {
+        base: Side,
+        new: Side,
+        /// The assumed run-to-run variation.
+        noise: Option<f64>,
+    },
+    /// Pairs that are judged one after another.
+    Pairs(Sequence),
+    Means(Means),
 }
 
 /// The change of one metric from the baseline to the candidate.
@@ -132,18 +176,17 @@ pub struct Effect {
     pub base: f64,
     /// Its value on the candidate side.
     pub new: f64,
-    /// The relative change: 0.05 is 5% more than the baseline.
+    /// The change: if relative, 0.05 is 5% more than the baseline.
     pub change: f64,
+    /// What it is counted in.
+    pub scale: Scale,
     /// The offered rate, if a schedule determined the throughput of both sides and both kept up with it.
     pub offered: Option<f64>,
     /// The confidence interval of the true change.
     pub interval: Option<(f64, f64)>,
     /// The data behind the interval.
     pub basis: Basis,
-    sides: Option<(Side, Side)>,
-    noise: Option<f64>,
-    /// Pairs that are judged one after another; instead of the sides.
-    pairs: Option<Sequence>,
+    data: Data,
 }
 
 impl Effect {
@@ -186,45 +229,51 @@ impl Effect {
 
     /// The interval of the change.
     fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
-        if let Some(pairs) = &self.pairs {
-            return pairs.bounds(confidence, data).map(|(low, high)| (low.exp_m1(), high.exp_m1()));
+        match &self.data {
+            Data::Missing => None,
+            Data::Means(means) => Some(means.bounds(confidence, data)),
+            Data::Pairs(pairs) => pairs.bounds(confidence, data).map(|(low, high)| (low.exp_m1(), high.exp_m1())),
+            Data::Sides { base, new, noise } => {
+                let (low, high) = gaps(base, new, *noise, confidence, data)?;
+                let bound = |shift: f64| (1.0 + self.change) * shift.exp() - 1.0;
+                Some((bound(-low), bound(high)))
+            }
         }
-        let (low, high) = self.gaps(confidence, data)?;
-        let bound = |shift: f64| (1.0 + self.change) * shift.exp() - 1.0;
-        Some((bound(-low), bound(high)))
     }
+}
 
-    /// Distances of the lower and upper bound from the estimate, on logarithms. The rule is fixed before any value is
-    /// seen: enough runs of the same workloads count alone; with few, the narrower of both at half the error rate each.
-    fn gaps(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
-        let (base, new) = self.sides.as_ref()?;
-        let Some(paired) = Paired::of(base, new) else { return self.unpaired(confidence, data) };
-        let even = |half: f64| (half, half);
-        match self.noise {
-            Some(noise) => return Some(even(paired.assumed(noise, confidence, data))),
-            None if !paired.has_variance() => return self.unpaired(confidence, data),
-            None if paired.is_enough(data) => return paired.half(confidence, data).map(even),
-            None => {}
-        }
-        let stricter = confidence.each_of(2);
-        let found = paired.half(stricter, data).map(even).into_iter().chain(self.unpaired(stricter, data));
-        found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
+/// Distances of the lower and upper bound from the estimate, on logarithms. The rule is fixed before any value is
+/// seen: enough runs of the same workloads count alone; with few, the narrower of both at half the error rate each.
+fn gaps(base: &Side, new: &Side, noise: Option<f64>, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+    let unpaired = |confidence| unpaired(base, new, noise, confidence, data);
+    let Some(paired) = Paired::of(base, new) else { return unpaired(confidence) };
+    let even = |half: f64| (half, half);
+    match noise {
+        Some(noise) => return Some(even(paired.assumed(noise, confidence, data))),
+        None if !paired.has_variance() => return unpaired(confidence),
+        None if paired.is_enough(data) => return paired.half(confidence, data).map(even),
+        None => {}
     }
+    let stricter = confidence.each_of(2);
+    let found = paired.half(stricter, data).map(even).into_iter().chain(unpaired(stricter));
+    found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
+}
 
-    /// With different workloads on each side: the errors of both sides combine as independent (MOVER, the method of
-    /// variance estimates recovery by Zou and Donner, on logarithms).
-    fn unpaired(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
-        let (base, new) = self.sides.as_ref()?;
-        let spread = Runs::of(base, new);
-        let (base_low, base_high) = base.gaps(spread, self.noise, confidence, data)?;
-        let (new_low, new_high) = new.gaps(spread, self.noise, confidence, data)?;
-        Some((new_low.hypot(base_high), new_high.hypot(base_low)))
-    }
+/// With different workloads on each side: the errors of both sides combine as independent (MOVER, the method of
+/// variance estimates recovery by Zou and Donner, on logarithms).
+fn unpaired(base: &Side, new: &Side, noise: Option<f64>, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+    let spread = Runs::of(base, new);
+    let (base_low, base_high) = base.gaps(spread, noise, confidence, data)?;
+    let (new_low, new_high) = new.gaps(spread, noise, confidence, data)?;
+    Some((new_low.hypot(base_high), new_high.hypot(base_low)))
 }
 
 /// Compares two sides of one or more runs on `key`; deterministic.
 pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -> Result<Effect, Error> {
     let (known, better) = Known::judged(key)?;
+    if known.is_of_outputs() {
+        return Ok(of_means(key, (known, better), Means::of(key, known, (base, new), 0)?, terms.confidence));
+    }
     let (before, after) = (Side::of(key, known, base)?, Side::of(key, known, new)?);
     let value = |side: &Option<Side>| side.as_ref().map_or(f64::NAN, |side| side.value);
     let mut effect = Effect {
@@ -233,26 +282,49 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         base: value(&before),
         new: value(&after),
         change: change(value(&before), value(&after)),
+        scale: Scale::Relative,
         // Goodput counts the requests that met their SLOs: no schedule determines it.
         offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
         interval: None,
         basis: Basis::Empty,
-        sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
-        noise: terms.noise,
-        pairs: None,
+        data: Data::Missing,
     };
-    if let Some((before, after)) = &effect.sides {
-        let paired = Paired::of(before, after);
-        if let Some(paired) = paired {
-            // Both sides have the same weights, so that the change is the ratio of their values.
-            effect.change = paired.change.exp() - 1.0;
-            (effect.base, effect.new) = (paired.base.exp(), (paired.base + paired.change).exp());
-        }
-        effect.interval = effect.bounds(terms.confidence, 1.0);
-        let same = paired.is_some_and(|paired| paired.has_variance());
-        effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
+    let Some((base, new)) = before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive())
+    else {
+        return Ok(effect);
+    };
+    let paired = Paired::of(&base, &new);
+    if let Some(paired) = paired {
+        // Both sides have the same weights, so that the change is the ratio of their values.
+        effect.change = paired.change.exp() - 1.0;
+        (effect.base, effect.new) = (paired.base.exp(), (paired.base + paired.change).exp());
     }
+    let same = paired.is_some_and(|paired| paired.has_variance());
+    let basis = |is_known| basis(&base, &new, (is_known, same), terms.noise);
+    let (known, unknown) = (basis(true), basis(false));
+    effect.data = Data::Sides { base, new, noise: terms.noise };
+    effect.interval = effect.bounds(terms.confidence, 1.0);
+    effect.basis = if effect.interval.is_some() { known } else { unknown };
     Ok(effect)
+}
+
+/// The effect on a mean over outputs.
+fn of_means(key: &str, (known, better): (Known, Better), means: Option<Means>, confidence: Confidence) -> Effect {
+    let (base, new) = means.map_or((f64::NAN, f64::NAN), |means| means.values());
+    let mut effect = Effect {
+        key: key.to_owned(),
+        better,
+        base,
+        new,
+        change: new - base,
+        scale: Scale::of(known),
+        offered: None,
+        interval: None,
+        basis: means.map_or(Basis::Empty, |means| Basis::Outputs(means.count())),
+        data: means.map_or(Data::Missing, Data::Means),
+    };
+    effect.interval = effect.bounds(confidence, 1.0);
+    effect
 }
 
 /// Compares pairs of runs, one of each side with the same requests, in the order of measurement; valid after every pair.
@@ -265,6 +337,9 @@ pub fn compare_pairs(
     confidence: Confidence,
 ) -> Result<Effect, Error> {
     let (known, better) = Known::judged(key)?;
+    if known.is_of_outputs() {
+        return Ok(of_means(key, (known, better), Means::of(key, known, (base, new), base.len())?, confidence));
+    }
     // The logarithm of the metric, and its range.
     let logs = |runs: &[StoredRun]| {
         let log = |run: &StoredRun| {
@@ -286,15 +361,14 @@ pub fn compare_pairs(
         base: typical(&before),
         new: typical(&after),
         change: typical(&ratios) - 1.0,
+        scale: Scale::Relative,
         offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
         interval: None,
         basis: if ratios.iter().all(|ratio| ratio.is_finite()) { Basis::Sequence(count) } else { Basis::Empty },
-        sides: None,
-        noise: None,
-        pairs: None,
+        data: Data::Missing,
     };
     if effect.basis != Basis::Empty && count > 0 {
-        effect.pairs = Some(Sequence::new(&ranges));
+        effect.data = Data::Pairs(Sequence::new(&ranges));
         effect.interval = effect.bounds(confidence, 1.0);
     }
     Ok(effect)
@@ -327,60 +401,6 @@ fn basis(base: &Side, new: &Side, (has_interval, same): (bool, bool), noise: Opt
 
 fn change(base: f64, new: f64) -> f64 {
     if base == new { 0.0 } else { new / base - 1.0 }
-}
-
-/// The metrics to compare that both sides have: rates, and the statistics of latencies.
-pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
-    let mut keys = match base.first().and_then(StoredRun::kind) {
-        Some(ResultKind::Latency) => ["avg", "p50", "p90", "p99"].map(|word| format!("{word}_latency")).to_vec(),
-        Some(ResultKind::Throughput) => ["requests_per_second", "tokens_per_second"].map(str::to_owned).to_vec(),
-        Some(ResultKind::Startup) => startup_keys(base),
-        Some(ResultKind::Serving) | None => serving_keys(base),
-    };
-    let is_positive = |key: &String, runs: &[StoredRun]| {
-        Known::find(key).is_some_and(|known| matches!(Side::of(key, known, runs), Ok(Some(side)) if side.value > 0.0))
-    };
-    keys.retain(|key| is_positive(key, base) && is_positive(key, new));
-    keys
-}
-
-/// Engines may report additional startup phases.
-fn startup_keys(base: &[StoredRun]) -> Vec<String> {
-    let keys = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
-    keys.filter(|key| matches!(Known::find(key), Some(known) if known.kind() == ResultKind::Startup))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The rates of serving results.
-const RATES: [&str; 6] = [
-    "request_throughput",
-    "request_goodput",
-    "output_throughput",
-    "total_token_throughput",
-    "audio_throughput",
-    "image_throughput",
-];
-/// The latencies of serving results.
-const LATENCIES: [&str; 6] = ["ttft", "tpot", "itl", "e2el", "audio_ttfp", "audio_rtf"];
-
-fn serving_keys(base: &[StoredRun]) -> Vec<String> {
-    let mut keys: Vec<String> = RATES.map(str::to_owned).to_vec();
-    for times in TIMES.iter().filter(|times| LATENCIES.contains(&times.name)) {
-        let mut of_metric = vec![times.key(Statistic::Mean), times.key(Statistic::Percentile(50.0))];
-        let recorded = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
-        let percentile = |key: &&str| {
-            let is_own = |known| matches!(known, Known::Timed(timed) if timed.times.name == times.name);
-            key.starts_with('p') && Known::find(key).is_some_and(is_own)
-        };
-        of_metric.extend(recorded.filter(percentile).map(str::to_owned));
-        let p99 = times.key(Statistic::Percentile(99.0));
-        if !of_metric.contains(&p99) {
-            of_metric.push(p99);
-        }
-        keys.extend(of_metric);
-    }
-    keys
 }
 
 #[cfg(test)]

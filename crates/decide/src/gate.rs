@@ -5,10 +5,13 @@ mod failures;
 
 pub use self::failures::{FailureRule, Failures};
 
-use tacho_record::metric::{Known, Unit};
+use std::borrow::Cow;
+
+use tacho_record::groups::split;
+use tacho_record::metric::{Known, Unit, is_fraction};
 use tacho_record::{Error, StoredRun};
 
-use crate::compare::{Basis, Confidence, Effect, Terms, compare, compare_pairs};
+use crate::compare::{Basis, Confidence, Effect, Scale, Terms, compare, compare_pairs, judged_outputs};
 
 /// By how much a metric may get worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,6 +20,8 @@ pub enum Limit {
     Share(f64),
     /// In the metric's own unit.
     Amount(f64),
+    /// Not significantly. Such a rule is never inconclusive.
+    Insignificant,
 }
 
 /// One rule: a metric and by how much it may get worse.
@@ -30,25 +35,29 @@ pub struct Rule {
 
 impl Rule {
     /// Parses `KEY:5%` or, in the metric's own unit, `KEY:20ms`. A limit without a unit is refused: 5 may mean
-    /// either.
+    /// either. A limit of a fraction is in percentage points, `KEY:1pp`: a baseline of 0 allows no relative one.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Rule { rule: text.to_owned() };
         let (key, limit) = text.rsplit_once(':').ok_or_else(wrong)?;
         let number = |text: &str| {
             text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0).ok_or_else(wrong)
         };
-        let limit = match limit.trim().strip_suffix('%') {
-            Some(percent) => Limit::Share(number(percent)? / 100.0),
-            None => match limit.trim().strip_suffix(unit(key.trim())) {
-                Some(amount) => Limit::Amount(number(amount)?),
-                None => {
-                    number(limit)?;
-                    let (key, limit) = (key.trim().to_owned(), limit.trim().to_owned());
-                    return Err(Error::LimitUnit { unit: unit(&key), key, limit });
-                }
-            },
+        let (key, limit) = (key.trim(), limit.trim());
+        let is_fraction = is_fraction(key);
+        let points = limit.strip_suffix("pt").filter(|_| unit(key) == "pp");
+        let limit = match (limit.strip_suffix('%'), limit.strip_suffix(unit(key)).or(points)) {
+            (Some(percent), _) if is_fraction => {
+                number(percent)?;
+                return Err(Error::LimitPoints { key: key.to_owned(), percent: percent.trim().to_owned() });
+            }
+            (Some(percent), _) => Limit::Share(number(percent)? / 100.0),
+            (None, Some(points)) if is_fraction => Limit::Amount(number(points)? / 100.0),
+            (None, Some(amount)) => Limit::Amount(number(amount)?),
+            (None, None) => {
+                number(limit)?;
+                return Err(Error::LimitUnit { unit: unit(key), key: key.to_owned(), limit: limit.to_owned() });
+            }
         };
-        let key = key.trim();
         match key {
             "" => return Err(wrong()),
             // Relative limits of failure counts make no sense: a baseline of zero would forbid everything or nothing.
@@ -63,23 +72,31 @@ impl Rule {
         match self.limit {
             // 0.07 * 100 is not 7.
             Limit::Share(share) => format!("{}%", (share * 1e6).round() / 1e4),
-            Limit::Amount(amount) => format!("{amount} {}", unit(&self.key)).trim_end().to_owned(),
+            Limit::Amount(amount) => {
+                let amount = if is_fraction(&self.key) { (amount * 1e6).round() / 1e4 } else { amount };
+                format!("{amount} {}", unit(&self.key)).trim_end().to_owned()
+            }
+            Limit::Insignificant => "no significant change for the worse".to_owned(),
         }
     }
 
-    /// The limit as a fraction of `base`.
-    pub fn share(&self, base: f64) -> f64 {
-        match self.limit {
-            Limit::Share(share) => share,
-            Limit::Amount(amount) => amount / base.abs(),
+    /// The limit on the scale of an effect.
+    pub fn allowance(&self, effect: &Effect) -> f64 {
+        let base = effect.base.abs();
+        match (self.limit, effect.scale) {
+            (Limit::Insignificant, _) => 0.0,
+            (Limit::Share(share), Scale::Relative) => share,
+            (Limit::Share(share), Scale::Points | Scale::Units) => share * base,
+            (Limit::Amount(amount), Scale::Relative) => amount / base,
+            (Limit::Amount(amount), Scale::Points | Scale::Units) => amount,
         }
     }
 }
 
 /// The unit of a limit in the metric's own unit.
 fn unit(key: &str) -> &'static str {
-    match Known::find(key).map(Known::unit) {
-        Some(Unit::Percent) => "pp",
+    match Known::find(split(key).1).map(Known::unit) {
+        Some(Unit::Percent | Unit::Fraction) => "pp",
         Some(unit) => unit.text(),
         None => "",
     }
@@ -158,6 +175,14 @@ const MOST_DATA: f64 = 100.0;
 /// The fewest pairs that can decide at 95% confidence.
 const MIN_PAIRS: u64 = 4;
 
+/// The rules with those that every gate has: outputs that both sides checked or graded must not get significantly worse.
+fn with_outputs<'r>(rules: &'r [Rule], base: &[StoredRun], new: &[StoredRun]) -> Cow<'r, [Rule]> {
+    let is_new = |key: &String| rules.iter().all(|rule| rule.key != *key);
+    let implied = judged_outputs(base, new).into_iter().filter(is_new);
+    let implied: Vec<Rule> = implied.map(|key| Rule { key, limit: Limit::Insignificant }).collect();
+    if implied.is_empty() { rules.into() } else { [rules, &implied].concat().into() }
+}
+
 /// Judges `new` against `base` by all rules. The family-wise false-positive rate over all rules and the failure test
 /// is at most 5% (at 95% confidence), by Holm's method (1979).
 pub fn judge(
@@ -167,8 +192,9 @@ pub fn judge(
     new: &[StoredRun],
     terms: Terms,
 ) -> Result<(Failures, Vec<Decision>), Error> {
+    let rules = with_outputs(rules, base, new);
     let effects = rules.iter().map(|rule| compare(&rule.key, base, new, terms)).collect::<Result<_, _>>()?;
-    Ok(decide(rules, failures.judge(base, new), effects, terms.confidence))
+    Ok(decide(&rules, failures.judge(base, new), effects, terms.confidence))
 }
 
 /// Judges pairs of runs of the same requests, in the order of measurement, by all rules. The family-wise false-positive
@@ -180,8 +206,9 @@ pub fn judge_pairs(
     new: &[StoredRun],
     confidence: Confidence,
 ) -> Result<(Failures, Vec<Decision>), Error> {
+    let rules = with_outputs(rules, base, new);
     let effects = rules.iter().map(|rule| compare_pairs(&rule.key, base, new, confidence)).collect::<Result<_, _>>()?;
-    Ok(decide(rules, failures.judge(base, new).at_look(base.len()), effects, confidence))
+    Ok(decide(&rules, failures.judge(base, new).at_look(base.len()), effects, confidence))
 }
 
 fn decide(
@@ -192,11 +219,16 @@ fn decide(
 ) -> (Failures, Vec<Decision>) {
     let beyond = |at: usize, confidence: Confidence| {
         let least = effects[at].harm_bounds(confidence, 1.0);
-        least.is_some_and(|(least, _)| least > rules[at].share(effects[at].base))
+        least.is_some_and(|(least, _)| least > rules[at].allowance(&effects[at]))
+    };
+    // Without a change there is nothing to test, and the other rules need no correction for it.
+    let is_tested = |at: &usize| {
+        effects[*at].offered.is_none() && (rules[*at].limit != Limit::Insignificant || effects[*at].change != 0.0)
     };
     // Holm's step-down: a rule that is beyond its limit at the strictest level is removed, and the rest is judged at
     // the next level.
-    let mut open: Vec<usize> = (0..rules.len()).filter(|&at| effects[at].offered.is_none()).collect();
+    let mut open: Vec<usize> = (0..rules.len()).filter(is_tested).collect();
+    let tested = open.clone();
     let mut more_fail = failures.is_testable();
     loop {
         let confidence = level.each_of(open.len() + usize::from(more_fail));
@@ -216,8 +248,8 @@ fn decide(
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
         let judgement = match effect.offered {
             Some(_) => Judgement::Scheduled,
-            None if open.contains(&at) => inconclusive_or_within(rule, &effect, level),
-            None => Judgement::Beyond,
+            None if tested.contains(&at) && !open.contains(&at) => Judgement::Beyond,
+            None => inconclusive_or_within(rule, &effect, level),
         };
         let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (level, stricter)));
         Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
@@ -227,7 +259,8 @@ fn decide(
 
 fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
     match effect.harm_bounds(confidence, 1.0) {
-        Some((_, most)) if most <= rule.share(effect.base) => Judgement::Within,
+        Some(_) if rule.limit == Limit::Insignificant => Judgement::Within,
+        Some((_, most)) if most <= rule.allowance(effect) => Judgement::Within,
         _ => Judgement::Inconclusive,
     }
 }
@@ -235,7 +268,7 @@ fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) 
 /// The amount of data that would decide, if the estimate stays the same: within the limit at the requested
 /// confidence, or beyond it at the level that the open rules share.
 fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Confidence)) -> Remedy {
-    let limit = rule.share(effect.base);
+    let limit = rule.allowance(effect);
     let within = |data: f64| effect.harm_bounds(requested, data).is_some_and(|(_, most)| most <= limit);
     let decides =
         |data: f64| within(data) || effect.harm_bounds(stricter, data).is_some_and(|(least, _)| least > limit);
@@ -251,7 +284,9 @@ fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Conf
         if decides(data) {
             let more = |count: usize| ((count as f64 * (data - 1.0)).ceil() as u64).max(1);
             return match effect.basis {
-                Basis::Requests(count) | Basis::Iterations(count) => Remedy::Requests(more(count)),
+                Basis::Requests(count) | Basis::Iterations(count) | Basis::Outputs(count) => {
+                    Remedy::Requests(more(count))
+                }
                 Basis::Runs(count) | Basis::Paired(count) => Remedy::Runs(more(count)),
                 Basis::Sequence(count) => Remedy::Pairs(more(count)),
                 _ => Remedy::Runs(more(1)),

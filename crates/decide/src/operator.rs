@@ -2,7 +2,7 @@
 
 use tacho_record::Error;
 use tacho_record::groups::split;
-use tacho_record::metric::{Known, Unit};
+use tacho_record::metric::{Known, Unit, is_fraction};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
@@ -70,9 +70,9 @@ impl Condition {
         }
         let (metric, scale) = in_unit(metric.trim(), unit)?;
         let (group, key) = split(&metric);
-        let is_fraction = Known::find(key).is_some_and(|known| known.unit() == Unit::Fraction);
+        let share = unit == "%" && !is_fraction(key);
         let (group, key) = (group.map(str::to_owned), key.to_owned());
-        Ok(Condition { group, key, operator, limit: limit * scale, share: unit == "%" && !is_fraction })
+        Ok(Condition { group, key, operator, limit: limit * scale, share })
     }
 }
 

@@ -133,8 +133,13 @@ impl Finding {
             (true, _) => "% of requests",
             (false, known) => known.map_or("", |known| known.unit().text()),
         };
-        let Threshold { text, key, group, .. } = &self.threshold;
-        let shown = |number: f64| if number.is_finite() { format!("{number:.2}") } else { "no upper bound".to_owned() };
+        let Threshold { text, key, group, share, .. } = &self.threshold;
+        let known = Known::find(key).filter(|_| !share);
+        let shown = |number: f64| match known {
+            _ if !number.is_finite() => "no upper bound".to_owned(),
+            Some(known) => known.text(number, 2),
+            None => format!("{number:.2}"),
+        };
         let none = || match group {
             Some(group) => format!("unknown: no successful request of {group}"),
             None => "no successful request".to_owned(),

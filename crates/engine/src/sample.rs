@@ -157,16 +157,17 @@ impl LogprobDraws {
         LogprobDraws { generator: Generator::new(draw.seed(1)) }
     }
 
-    /// The token with its log-probability, then `others` less likely tokens. The distribution is nearly flat.
-    pub fn next(&mut self, vocabulary: &Vocabulary, token: u32, others: usize) -> Vec<(u32, f64)> {
-        let flat = -(vocabulary.ordinary.len() as f64).ln();
-        let mut logprob = flat + self.generator.random();
-        let mut ranked = vec![(token, logprob)];
+    /// The token with its log-probability, then `others` less likely tokens. The token has a probability of 0.5 to 0.9, each
+    /// other one half of what is left. `noise` is the fraction of the token's probability that goes to tokens not listed.
+    pub fn next(&mut self, vocabulary: &Vocabulary, token: u32, others: usize, noise: f64) -> Vec<(u32, f64)> {
+        let probability = 0.5 + 0.4 * self.generator.random();
+        let mut rest = (1.0 - probability) / 2.0;
+        let mut ranked = vec![(token, (probability * (1.0 - noise)).ln())];
         while ranked.len() <= others.min(vocabulary.ordinary.len() - 1) {
             let other = vocabulary.draw(&mut self.generator);
             if ranked.iter().all(|(id, _)| *id != other) {
-                logprob -= self.generator.random() / 16.0;
-                ranked.push((other, logprob));
+                ranked.push((other, rest.ln()));
+                rest /= 2.0;
             }
         }
         ranked
@@ -243,10 +244,12 @@ mod tests {
     #[test]
     fn logprobs_rank_the_token_first_and_repeat() {
         let vocabulary = vocabulary(10, &[], None);
-        let ranked = LogprobDraws::new(&draw(&[1])).next(&vocabulary, 4, 3);
-        assert_eq!(ranked, LogprobDraws::new(&draw(&[1])).next(&vocabulary, 4, 3));
+        let next = |others, noise| LogprobDraws::new(&draw(&[1])).next(&vocabulary, 4, others, noise);
+        let ranked = next(3, 0.0);
+        assert_eq!(ranked, next(3, 0.0));
+        assert!((next(3, 0.2)[0].1 - ranked[0].1 - 0.8_f64.ln()).abs() < 1e-12);
         assert_eq!((ranked.len(), ranked[0].0), (4, 4));
         assert!(ranked.windows(2).all(|pair| pair[0].1 >= pair[1].1));
-        assert_eq!(LogprobDraws::new(&draw(&[1])).next(&vocabulary, 4, 99).len(), 10);
+        assert_eq!(next(99, 0.0).len(), 10);
     }
 }

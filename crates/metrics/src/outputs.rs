@@ -52,11 +52,23 @@ impl Share {
             return None;
         }
         let value = count / of as f64;
-        let center = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-        let half = Z / (1.0 + Z * Z / n) * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();
-        let interval = Interval { low: (center - half).max(0.0).min(value), high: (center + half).min(1.0).max(value) };
-        Some(Share { count, of, value, interval })
+        Some(Share { count, of, value, interval: wilson(value, n, Z) })
     }
+}
+
+/// Wilson's interval of a share of `n` independent outcomes; `z` is the quantile of the normal distribution.
+pub fn wilson(value: f64, n: f64, z: f64) -> Interval {
+    let center = (value + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    let half = z / (1.0 + z * z / n) * (value * (1.0 - value) / n + z * z / (4.0 * n * n)).sqrt();
+    Interval { low: (center - half).max(0.0).min(value), high: (center + half).min(1.0).max(value) }
+}
+
+/// The number of independent outcomes behind a share, from its 95% interval by Wilson: with u = z² / n, the square of the
+/// half-width is (value (1 - value) u + u² / 4) / (1 + u)².
+pub fn independent_outcomes(value: f64, interval: Interval) -> f64 {
+    let squared = ((interval.high - interval.low) / 2.0).powi(2);
+    let (a, b) = (0.25 - squared, value * (1.0 - value) - 2.0 * squared);
+    Z * Z * 2.0 * a / ((b * b + 4.0 * a * squared).sqrt() - b)
 }
 
 /// Outputs compared with their references.
@@ -76,6 +88,11 @@ pub struct OutputStatistics {
     pub first_difference: Option<f64>,
     /// Mean edit distance of the outputs that differ, in characters.
     pub edits: Option<f64>,
+    /// Median tokens before the first different one, of the outputs that differ and have log-probabilities.
+    pub first_token: Option<f64>,
+    /// Mean Kullback-Leibler divergence from the references over the tokens with an equal prefix: mean over the outputs, and
+    /// maximum over all tokens.
+    pub kl: Option<(f64, f64)>,
 }
 
 impl OutputStatistics {
@@ -84,6 +101,7 @@ impl OutputStatistics {
         let mut clusters: HashMap<u32, (f64, u64)> = HashMap::new();
         let mut alone: HashMap<u32, bool> = HashMap::new();
         let (mut positions, mut edits, mut swapped) = (Vec::new(), Vec::new(), 0);
+        let (mut tokens, mut kl): (Vec<f64>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
         let mut flaws: BTreeMap<usize, u64> = BTreeMap::new();
         for sample in successes(samples) {
             let Some(check) = &sample.check else { continue };
@@ -93,9 +111,13 @@ impl OutputStatistics {
             swapped += u64::from(check.belongs_to.is_some());
             positions.extend(check.first_difference.map(f64::from));
             edits.extend(check.first_difference.map(|_| f64::from(check.edits)));
+            tokens.extend(check.first_token.map(f64::from));
+            kl.extend(check.mean_kl.zip(check.max_kl));
             check.flaws().for_each(|flaw| *flaws.entry(flaw as usize).or_default() += 1);
         }
         positions.sort_by(f64::total_cmp);
+        tokens.sort_by(f64::total_cmp);
+        let means: Vec<f64> = kl.iter().map(|(mean, _)| *mean).collect();
         Some(OutputStatistics {
             references: clusters.len() as u64,
             differing: Share::of_clusters(&clusters.into_values().collect::<Vec<_>>())?,
@@ -104,6 +126,8 @@ impl OutputStatistics {
             flaws: flaws.into_iter().map(|(flaw, count)| (Flaw::ALL[flaw].name(), count)).collect(),
             first_difference: positions.get(positions.len() / 2).copied(),
             edits: (!edits.is_empty()).then(|| mean(&edits)),
+            first_token: tokens.get(tokens.len() / 2).copied(),
+            kl: kl.iter().map(|(_, most)| *most).reduce(f64::max).map(|most| (mean(&means), most)),
         })
     }
 }
@@ -153,6 +177,11 @@ mod tests {
         let none = Share::of(0, 100).unwrap();
         assert!(none.interval.low == 0.0 && (none.interval.high - 0.036_99).abs() < 1e-4, "{none:?}");
         assert_eq!(Share::of(0, 0), None);
+        for (count, of) in [(0, 100), (5, 50), (25, 50), (70, 70), (1, 2)] {
+            let share = Share::of(count, of).unwrap();
+            let found = independent_outcomes(share.value, share.interval);
+            assert!((found - of as f64).abs() < 1e-6 * of as f64, "{count} of {of}: {found}");
+        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Error {
         "{key}:{limit} has no unit: write {key}:{limit}% for a relative limit or {key}:{limit}{unit} for an absolute one"
     )]
     LimitUnit { key: String, limit: String, unit: &'static str },
+    #[error("{key} is a fraction: write its limit in percentage points, {key}:{percent}pp")]
+    LimitPoints { key: String, percent: String },
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms")]
     Rule { rule: String },
 }

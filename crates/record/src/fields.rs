@@ -5,6 +5,7 @@ use tacho_metrics::interval::Interval;
 use tacho_metrics::trust::bounds::is_large;
 use tacho_metrics::{Caveat, TrustVerdict};
 
+use crate::groups::split;
 use crate::metric::Known;
 
 tacho_core::record! {
@@ -31,7 +32,7 @@ pub struct ResultFields<'r>(pub &'r Dict);
 impl<'r> ResultFields<'r> {
     /// A number; numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
-        match self.0.get(key).or_else(|| self.own(key)).or_else(|| self.score(key))? {
+        match self.0.get(key).or_else(|| self.own(key)).or_else(|| self.score(key)?.get("mean"))? {
             Value::Str(text) => match text.as_str() {
                 "inf" => Some(f64::INFINITY),
                 "-inf" => Some(f64::NEG_INFINITY),
@@ -41,10 +42,15 @@ impl<'r> ResultFields<'r> {
         }
     }
 
-    /// The mean of a score, by its key.
+    /// A score, by its key.
     fn score(self, key: &str) -> Option<&'r Value> {
         let is_it = |score: &&Value| score.get("key").and_then(Value::as_str) == Some(key);
-        self.own("scores")?.as_list()?.iter().find(is_it)?.get("mean")
+        self.own("scores")?.as_list()?.iter().find(is_it)
+    }
+
+    /// Outputs that have a score.
+    pub fn score_count(self, key: &str) -> Option<f64> {
+        self.score(key)?.get("count")?.as_f64()
     }
 
     /// A value of tacho's own part.
@@ -97,6 +103,10 @@ impl<'r> ResultFields<'r> {
         let mut caveats = self.caveats().unwrap_or_default().into_iter();
         if let Some(away) = caveats.find(|caveat| caveat.kind == "client_away") {
             return Some(away.text);
+        }
+        // The client's speed cannot change an output, only which load it was made under.
+        if Known::find(split(metric).1).is_some_and(Known::is_about_outputs) {
+            return said(word.is_some_and(TrustVerdict::is_other_load));
         }
         let ends = client.get("bounds").and_then(|bounds| bounds.get(metric)?.as_list());
         let (Some(word), Some([low, high])) = (word, ends) else {
@@ -198,6 +208,12 @@ mod tests {
         let late = format!("{}, \"p99_itl_from_schedule_ms\": 11.0", bounds("LATE", 8.95, 9.05));
         assert!(doubt(&late), "from schedule it is not met");
         assert!(doubt("\"client\": {\"trustworthy\": false}"), "older results have no bounds");
+        let outputs = |word: &str| {
+            let own = format!("\"output_divergence\": 0.5, {}", bounds(word, 8.5, 10.5));
+            let Value::Dict(result) = parse(&format!("{{\"tacho\": {{{own}}}}}")).unwrap() else { panic!() };
+            ResultFields(&result).client_doubt("output_divergence", |value| value <= 0.1).is_some()
+        };
+        assert!(!outputs("STARVED") && outputs("RATE MISSED"));
         let away = "\"client\": {\"trustworthy\": true}, \"caveats\": [{\"kind\": \"client_away\", \"text\": \"t\"}]";
         assert!(doubt(away));
     }

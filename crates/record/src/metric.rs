@@ -5,7 +5,7 @@
 mod known;
 mod timed;
 
-pub use self::known::{Known, names, unknown};
+pub use self::known::{Known, is_fraction, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
 use tacho_metrics::outputs::ACCURACY;
@@ -279,6 +279,12 @@ pub static METRICS: &[Metric] = &[
     row("output_divergence_alone", "", 0, "Output divergence alone", Fraction, Less, Own,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.alone?.value)))
         .about("The same of requests that are sent alone, before the run."),
+    row("mean_kl_divergence", "", 0, "Mean KL divergence (nats)", Plain, Less, Own,
+        |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.0)))
+        .about("Mean Kullback-Leibler divergence of the token distributions from those of the references, in nats, with --check-outputs and --logprobs."),
+    row("max_kl_divergence", "", 0, "Max KL divergence (nats)", Plain, Less, Own,
+        |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.1)))
+        .about("Its maximum over all tokens with an equal prefix."),
     row("swapped_outputs", "", 0, "Swapped outputs", Requests, Less, Own,
         |r| r.open_loop.outputs.as_ref().and_then(|o| count(o.swapped)))
         .about("Outputs that equal the reference of another request."),

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 use tacho_core::Labels;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
+use tacho_metrics::{MetricKind, Share};
 
 use crate::fields::{ResultFields, SteadyState};
 use crate::intervals::spread;
@@ -170,6 +170,16 @@ impl StoredRun {
     /// The confidence interval that the run stored for a metric.
     pub fn interval(&self, key: &str) -> Option<Interval> {
         self.view().interval(key)
+    }
+
+    /// Stores a fraction that was found after the run, with its interval.
+    pub fn set_share(&mut self, key: &str, Share { value, interval: Interval { low, high }, .. }: Share) {
+        let mut own = self.fields.get("tacho").and_then(Value::as_dict).cloned().unwrap_or_default();
+        let mut intervals = own.get("intervals").and_then(Value::as_dict).cloned().unwrap_or_default();
+        intervals.set(key, [low, high].into_iter().collect::<Value>());
+        own.set(key, value);
+        own.set("intervals", intervals);
+        self.fields.set("tacho", own);
     }
 
     /// The workload digest: equal for runs that send the same requests at the same times. `None` if the file lacks it,

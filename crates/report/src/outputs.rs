@@ -38,6 +38,8 @@ pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
     parts.extend((found.swapped > 0).then(|| format!("{} belong to other requests", found.swapped)));
     parts.extend(found.flaws.iter().map(|(flaw, count)| format!("{count} {}", flaw.replace('_', " "))));
     parts.extend(found.first_difference.map(|at| format!("first difference after {} characters (median)", short(at))));
+    parts.extend(found.first_token.map(|at| format!("first different token after {} (median)", short(at))));
+    parts.extend(found.kl.map(|(mean, most)| format!("KL divergence mean {}, max {} nats", short(mean), short(most))));
     Some(("outputs", parts.join(" · ")))
 }
 

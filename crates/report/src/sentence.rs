@@ -3,6 +3,8 @@
 use tacho_core::event::{Layout, Load, Note, SearchRow, Work, level_text};
 use tacho_core::json::{Value, quoted};
 use tacho_core::secret::redact_words;
+use tacho_record::groups::split;
+use tacho_record::metric::{Known, is_fraction};
 
 use crate::style::command_lines;
 use crate::tables::markdown::Table;
@@ -76,8 +78,15 @@ fn search_table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
         };
         let level = [number(row.level), Value::from(row.runs)].into_iter();
         let rounded = |number: f64| Value::Float((number * 100.0).round() / 100.0);
+        let shown = |key: &str, number: f64| match Known::find(split(key).1).filter(|_| is_fraction(key)) {
+            Some(known) => Value::from(known.text(number, 2)),
+            None => rounded(number),
+        };
         let mean = |key: &str| row.means.iter().find(|(known, _)| known == key).map(|(_, mean)| *mean);
-        let numbers = keys.iter().map(|key| mean(key).map_or(Value::Null, rounded)).chain([rounded(row.answered)]);
+        let numbers = keys
+            .iter()
+            .map(|key| mean(key).map_or(Value::Null, |mean| shown(key, mean)))
+            .chain([rounded(row.answered)]);
         let word = if row.client_unreliable { format!("{word}, client unreliable") } else { word.to_owned() };
         level.chain(numbers).chain([Value::from(word)]).collect()
     };

@@ -270,6 +270,18 @@ columns! {
     Text flaws => row.check().filter(|check| check.flaws != 0).map(|check| flaws(check).into()), {
         value.split(',').filter_map(Flaw::from_name).for_each(|flaw| check(row).add(flaw));
     }
+    /// Tokens before the first different one, where the response has log-probabilities; absent where all are equal.
+    MaybeInt first_different_token => row.check().and_then(|check| check.first_token).map(i64::from), {
+        check(row).first_token = Some(value as u32);
+    }
+    /// Mean Kullback-Leibler divergence from the reference over the tokens with an equal prefix, in nats.
+    Text mean_kl_divergence => row.check().and_then(|check| check.mean_kl).map(|kl| kl.to_string().into()), {
+        check(row).mean_kl = value.parse().ok();
+    }
+    /// Its maximum.
+    Text max_kl_divergence => row.check().and_then(|check| check.max_kl).map(|kl| kl.to_string().into()), {
+        check(row).max_kl = value.parse().ok();
+    }
     /// The reference around the first difference, where texts are kept.
     Text expected => row.check().filter(|check| !check.expected.is_empty()).map(|check| (&*check.expected).into()), {
         check(row).expected = value.to_owned();

@@ -2,6 +2,7 @@
 
 use tacho_decide::compare::Confidence;
 use tacho_decide::gate::{Decision, FailureRule, Failures, Judgement, Rule, judge_pairs};
+use tacho_metrics::Share;
 use tacho_pyrand::Generator;
 use tacho_record::{Error, StoredRun};
 
@@ -24,12 +25,43 @@ pub enum Arm {
     B,
 }
 
+/// A measured block.
+#[derive(Debug, Clone)]
+pub struct Block {
+    pub run: StoredRun,
+    /// Digests of its outputs by request, if they are compared.
+    pub outputs: Outputs,
+    /// Those of A for the same requests a second time.
+    pub again: Outputs,
+}
+
+/// Digests of outputs; `None` where a request failed.
+pub type Outputs = Vec<Option<u64>>;
+
+impl Block {
+    /// Stores how many outputs of both sides differ from those of A. What A itself does not repeat is the baseline.
+    fn compare_outputs(base: &mut Block, new: &mut Block) {
+        let differing = |others: &Outputs| {
+            let both: Vec<bool> =
+                base.outputs.iter().zip(others).filter_map(|(a, b)| Some(a.as_ref()? != b.as_ref()?)).collect();
+            Share::of(both.iter().filter(|differs| **differs).count() as u64, both.len() as u64)
+        };
+        if let Some((own, share)) = differing(&base.again).zip(differing(&new.outputs)) {
+            base.run.set_share(DIVERGENCE, own);
+            new.run.set_share(DIVERGENCE, share);
+        }
+    }
+}
+
+/// The metric of compared outputs.
+const DIVERGENCE: &str = "output_divergence";
+
 /// The source of blocks and of time.
 pub trait Blocks {
     type Error;
     /// Measures a block with the requests of this pair; `None` if it was interrupted. Pair 0 is not judged: it warms up both
     /// servers.
-    fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<StoredRun>, Self::Error>;
+    fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<Block>, Self::Error>;
     /// Seconds since the test began.
     fn elapsed(&self) -> f64;
     /// Receives the state after each pair.
@@ -85,9 +117,10 @@ pub fn ab_test<B: Blocks>(plan: &AbTestPlan, blocks: &mut B) -> Result<Outcome<B
         outcome.end = match measure_pair(blocks, pair, first) {
             Ok(sides) => {
                 if pair > 0 {
-                    let [base, new] = sides;
-                    outcome.base.push(base);
-                    outcome.new.push(new);
+                    let [mut base, mut new] = sides;
+                    Block::compare_outputs(&mut base, &mut new);
+                    outcome.base.push(base.run);
+                    outcome.new.push(new.run);
                     (outcome.failures, outcome.decisions) = judge(&outcome.base, &outcome.new)?;
                 }
                 outcome.seconds = blocks.elapsed();
@@ -107,7 +140,7 @@ pub fn ab_test<B: Blocks>(plan: &AbTestPlan, blocks: &mut B) -> Result<Outcome<B
 }
 
 /// The blocks of the baseline and of the candidate.
-fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[StoredRun; 2], End<B::Error>> {
+fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[Block; 2], End<B::Error>> {
     let mut measure = |arm| blocks.measure(arm, pair).map_err(|error| End::Failed(arm, error))?.ok_or(End::Interrupted);
     let (base, new) = match first {
         Arm::A => {
@@ -119,7 +152,7 @@ fn measure_pair<B: Blocks>(blocks: &mut B, pair: u64, first: Arm) -> Result<[Sto
             (measure(Arm::A)?, new)
         }
     };
-    if base.workload() != new.workload() { Err(End::OtherRequests(pair)) } else { Ok([base, new]) }
+    if base.run.workload() != new.run.workload() { Err(End::OtherRequests(pair)) } else { Ok([base, new]) }
 }
 
 #[cfg(test)]
@@ -133,12 +166,13 @@ mod tests {
         elapsed: f64,
         order: Vec<Arm>,
         fails_in: u64,
+        same: u64,
     }
 
     impl Blocks for Known {
         type Error = &'static str;
 
-        fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<StoredRun>, Self::Error> {
+        fn measure(&mut self, arm: Arm, pair: u64) -> Result<Option<Block>, Self::Error> {
             if pair == self.fails_in {
                 return Err("refused");
             }
@@ -153,7 +187,11 @@ mod tests {
             let word = if is_disturbed { "STARVED" } else { "ok" };
             let own = dict! { "workload": format!("v2:{pair}"), "client": dict! { "word": word } };
             let result = dict! { "mean_tpot_ms": value, "completed": 50_u64, "failed": 0_u64, "tacho": own };
-            Ok(Some(StoredRun::from_dict(&result).unwrap()))
+            // A repeats all but one output; B repeats `same` of 100.
+            let outputs = |same: u64| (0..100).map(|at| (at > 0).then_some(at / 50 + u64::from(at > same))).collect();
+            let outputs = |same| if self.same == 0 { Vec::new() } else { outputs(same) };
+            let (outputs, again) = (outputs(if arm == Arm::A { 99 } else { self.same }), outputs(98));
+            Ok(Some(Block { run: StoredRun::from_dict(&result).unwrap(), outputs, again }))
         }
 
         fn elapsed(&self) -> f64 {
@@ -171,9 +209,31 @@ mod tests {
             budget,
             seed: 3,
         };
-        let mut blocks = Known { factor, elapsed: 0.0, order: Vec::new(), fails_in };
+        let mut blocks = Known { factor, elapsed: 0.0, order: Vec::new(), fails_in, same: 0 };
         let outcome = ab_test(&plan, &mut blocks).unwrap();
         (outcome, blocks.order)
+    }
+
+    #[test]
+    fn faster_but_different_fails() {
+        let judged = |same: u64, rules: &[&str]| {
+            let plan = AbTestPlan {
+                rules: rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect(),
+                failures: FailureRule::default(),
+                confidence: Confidence::USUAL,
+                budget: 2000.0,
+                seed: 3,
+            };
+            let mut blocks = Known { factor: 0.9, elapsed: 0.0, order: Vec::new(), fails_in: 999, same };
+            let outcome = ab_test(&plan, &mut blocks).unwrap();
+            let effect = outcome.decisions.iter().find(|decision| decision.rule.key == DIVERGENCE).unwrap();
+            (outcome.judgement(), (effect.effect.change * 99.0).round())
+        };
+        let speed = "mean_tpot_ms:3%";
+        assert_eq!(judged(70, &[speed]), (Judgement::Beyond, 28.0), "29 of 99 differ, and 1 of A itself");
+        assert_eq!(judged(98, &[speed]), (Judgement::Within, 0.0));
+        assert_eq!(judged(98, &[speed, "output_divergence:2pp"]), (Judgement::Within, 0.0));
+        assert_eq!(judged(60, &[speed, "output_divergence:50pp"]), (Judgement::Within, 38.0));
     }
 
     #[test]

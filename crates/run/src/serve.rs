@@ -18,7 +18,7 @@ pub use drive::workers::default_workers;
 pub(crate) use finish::record::worker_use;
 pub(crate) use finish::samples::sample;
 pub use log::{LogPlan, LogStart};
-pub use outputs::{CheckPlan, GradePlan, GradeRule, ReferenceSource, can_check};
+pub use outputs::{CheckPlan, GradePlan, GradeRule, KnownReferences, ReferenceSource, can_check};
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, SAVED_VERSION, prepare, save_requests, save_workload, workload_digest};
 pub(crate) use ranks::RankClosing;

@@ -56,12 +56,13 @@ pub(crate) static TABLE: Table = Table {
 };
 
 /// Flags of `tacho serve` that a test sets itself, and what to use instead.
-const SET: [(&str, &str); 11] = [
+const SET: [(&str, &str); 12] = [
     ("--base-url", "pass the URLs of both servers"),
     ("--host", "pass the URLs of both servers"),
     ("--port", "pass the URLs of both servers"),
     ("--sim", "pass --cmd-a 'tacho sim' and --cmd-b 'tacho sim'"),
     ("--sim-args", "pass --cmd-a 'tacho sim …' and --cmd-b 'tacho sim …'"),
+    ("--reference", "--check-outputs compares with the outputs of A"),
     ("--duration", "pass --block SECONDS"),
     ("--until", "a test stops when its rules are decided"),
     ("--append-result", "pass --save-result"),
@@ -83,7 +84,7 @@ flags! {
                  fit one GPU; a block without measurement warms each up.").needs(&["--cmd-b"]);
             cmd_b: Option<String> = own(&["--cmd-b"], Str, "COMMAND", Unset, &AB_TEST, "Command that starts B.").needs(&["--cmd-a"]);
             rules: Vec<Rule> = own(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &AB_TEST,
-                "Largest regression allowed: in percent of A (mean_tpot_ms:3%) or in the metric's unit (mean_e2el_ms:20ms). The test \
+                "Largest regression allowed: in percent of A (mean_tpot_ms:3%) or in the metric's unit (mean_e2el_ms:20ms, accuracy:1pp). The test \
                  ends as soon as the confidence interval of each change is within its limit or beyond it.").required() => rules;
             block: Option<f64> = own(&["--block"], Seconds, "SEC", Unset, &AB_TEST,
                 "Seconds of load per block (default: 5). --num-prompts sets the number of requests instead.").positive();

@@ -33,7 +33,7 @@ flags! {
             sides: Vec<PathBuf> = own(&["BASE NEW"], Rest(2), "BASE NEW", Unset, &GATE,
                 "Baseline and candidate: results, or directories of repeated runs.");
             rules: Vec<Rule> = own(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &GATE,
-                "Largest regression allowed: in percent of the baseline (p99_ttft_ms:5%) or in the metric's unit (mean_e2el_ms:20ms). \
+                "Largest regression allowed: in percent of the baseline (p99_ttft_ms:5%) or in the metric's unit (mean_e2el_ms:20ms, accuracy:1pp). \
                  Passes if the whole confidence interval of the change is within the limit, fails if the whole interval is beyond.")
                 .required() => rules;
             max_failures: Option<f64> = own(&["--max-failures"], Str, "PERCENT", Unset, &GATE,

@@ -45,6 +45,7 @@ pub(crate) use telemetry::TelemetryArgs;
 use tacho_args::config::Builtin;
 use tacho_args::grammar::Values;
 use tacho_client::Task;
+use tacho_run::serve::KnownReferences;
 
 use self::stops::StopArgs;
 use super::ArgError;
@@ -85,6 +86,8 @@ pub(crate) struct ServeArgs {
     pub(crate) telemetry: TelemetryArgs,
     /// The settings of `--workload`, if its file has them.
     pub(crate) saved: Option<saved::Saved>,
+    /// Reference outputs that the runs of one command share.
+    pub(crate) references: KnownReferences,
     /// The values as given, flag by flag.
     pub(crate) values: Values,
 }
@@ -120,6 +123,7 @@ impl ServeArgs {
             live: LiveArgs::from(&values),
             telemetry: TelemetryArgs::read(&values)?,
             saved: None,
+            references: KnownReferences::default(),
             values,
         };
         args.report

@@ -9,8 +9,10 @@ use anyhow::{Context, anyhow};
 use tacho_core::json::{Value, dumps_indented};
 use tacho_decide::gate::{FailureRule, Judgement};
 use tacho_decide::threshold::Finding;
+use tacho_metrics::Caveat;
 use tacho_record::StoredRun;
 use tacho_report::compare::ab_test::{AbTestView, server_difference, side_warnings};
+use tacho_report::compare::forest::change_in;
 use tacho_report::compare::{GateView, delivered, difference, settings};
 use tacho_report::json::write_whole;
 use tacho_report::style::{harmless_line, short_tick};
@@ -20,12 +22,15 @@ use self::blocks::Measured;
 use super::{check, gate};
 use crate::args::ab_test::AbTestArgs;
 use crate::args::serve::ServeArgs;
-use crate::exit::{Exit, note, saved};
+use crate::exit::{Exit, Misused, note, saved};
 use crate::interrupt::Interrupt;
 
 pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let load = ServeArgs::read(args.load.clone())?;
+    if let Some(Some(_)) = &load.own.check_outputs {
+        return Err(Misused("--check-outputs compares every output of a block: remove its number".to_owned()).into());
+    }
     let destination = destination(&load)?;
     let mut blocks = Measured::new(args, &load, &interrupt, destination.as_deref())?;
     let plan = AbTestPlan {
@@ -41,7 +46,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let findings = findings(&load, &outcome.new)?;
     // Without a pair, the error says all.
     if !(outcome.base.is_empty() && matches!(outcome.end, End::Failed(..) | End::OtherRequests(_))) {
-        report(args, &outcome, &findings, destination.as_deref())?;
+        report(args, &load, &outcome, &findings, destination.as_deref())?;
     }
     let exit = gate::code(outcome.judgement(), load.own.allow_inconclusive)
         .or_worse(check::code(&findings, load.own.allow_inconclusive));
@@ -104,6 +109,7 @@ fn differs(base: &[StoredRun], new: &[StoredRun]) -> String {
 /// Prints the verdict and writes the files.
 fn report(
     args: &AbTestArgs,
+    load: &ServeArgs,
     outcome: &Outcome<anyhow::Error>,
     findings: &[Finding],
     destination: Option<&Path>,
@@ -126,6 +132,9 @@ fn report(
                 base.len(), decision.effect.key
             ));
         }
+    }
+    if load.own.check_outputs.is_some() && !load.content.is_greedy() {
+        warnings.push(format!("warning[outputs_sampled]: {}", Caveat::OutputsSampled.text()));
     }
     let differs = differs(base, new);
     let delivered = delivered(base, new);
@@ -171,9 +180,9 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// The state after a pair, as one line.
 fn progress(outcome: &Outcome<anyhow::Error>) -> String {
-    let percent = tacho_report::compare::forest::change;
     let rule = |decision: &tacho_decide::gate::Decision| {
         let effect = &decision.effect;
+        let percent = |change| change_in(effect.scale, change);
         let interval =
             effect.interval.map_or_else(String::new, |(low, high)| format!(" ({} … {})", percent(low), percent(high)));
         let verdict = match decision.judgement {

@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 use tacho_core::event::{Load, Note, SearchNote, SweepNote, level_text};
 use tacho_core::{EventSink, RunEvent};
+use tacho_record::groups::split;
+use tacho_record::metric::{Known, is_fraction};
 use tacho_run::experiment::{AfterBench, Links, ParamSet, ResetKind};
 use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan, sla};
 
@@ -108,7 +110,14 @@ impl EventSink for Levels<'_> {
                 let unit = if level.is_finite() { format!(" {unit}") } else { String::new() };
                 *parts = vec![format!("  {}{unit}", level_text(*level))];
             }
-            SweepNote::Search(SearchNote::Criterion { metric, mean, .. }) => parts.push(format!("{metric} {mean:.1}")),
+            SweepNote::Search(SearchNote::Criterion { metric, mean, .. }) => {
+                let name = if is_fraction(metric) { metric.replace('_', " ") } else { metric.clone() };
+                let known = Known::find(split(metric).1);
+                parts.push(format!(
+                    "{name} {}",
+                    known.map_or_else(|| format!("{mean:.1}"), |known| known.text(*mean, 1))
+                ));
+            }
             SweepNote::Search(SearchNote::NotSustained { .. }) => parts.push("not sustained".to_owned()),
             SweepNote::Search(SearchNote::Verdict { met }) => {
                 parts.push(if *met { "met" } else { "not met" }.to_owned());

@@ -2,6 +2,7 @@
 
 use tacho_core::json::{self, Value};
 
+use crate::ab_test;
 use crate::backends::Sim;
 use crate::tacho::{Place, stderr, stdout};
 
@@ -51,6 +52,25 @@ fn planted_faults_are_found_with_their_cause() {
     assert!(dependences(&stale).contains(&"prefix cache".to_owned()), "{:?}", own(&stale, "outputs"));
 }
 
+/// Noise takes a fifth of a token's probability p, which is uniform from 0.5 to 0.9. Four others are listed, so that r = (1 -
+/// p) / 16 is left: the mean of -p ln 0.8 + r ln(r / (r + 0.2 p)) is 0.118, its maximum 0.180. The first different token,
+/// of up to 24, adds a zero.
+#[test]
+fn token_distributions_are_compared_up_to_the_first_different_token() {
+    let place = Place::new();
+    let sim = Sim::start(&[]);
+    for (backend, path) in [("openai", "/v1/completions"), ("openai-chat", "/v1/chat/completions")] {
+        let api = ["--backend", backend, "--endpoint", path, "--logprobs", "5", "--num-prompts", "40"];
+        let noisy = run(&place, "--fault noise:1", &[&api[..], &["--reference", &sim.url]].concat());
+        let (mean, most) = (number(&noisy, "mean_kl_divergence"), number(&noisy, "max_kl_divergence"));
+        assert!((0.09..0.11).contains(&mean) && (0.16..0.18).contains(&most), "{backend}: {mean} {most}");
+        let first = own(&noisy, "outputs").get("median_first_different_token").and_then(Value::as_f64).unwrap();
+        assert!((6.0..=18.0).contains(&first), "{first}");
+        let same = run(&place, "", &api);
+        assert_eq!((number(&same, "mean_kl_divergence"), number(&same, "max_kl_divergence")), (0.0, 0.0), "{backend}");
+    }
+}
+
 #[test]
 fn another_server_and_an_earlier_result_are_references() {
     let place = Place::new();
@@ -91,4 +111,37 @@ fn answers_are_graded_and_conditions_use_the_accuracy() {
     assert!(broken.status.success() && stdout(&broken).contains("ungraded"), "{}", stdout(&broken));
     let unanswered = place.run(&["serve", "--sim", "--grade", "exact", "--num-prompts", "2"]);
     assert!(stderr(&unanswered).contains("no row of the dataset has an answer"), "{}", stderr(&unanswered));
+}
+
+#[test]
+fn faster_but_different_fails() {
+    let place = Place::new();
+    let sims = [Sim::start(&[]), Sim::start(&["--fault", "noise:0.5"])];
+    let [right, wrong] = sims.each_ref().map(|sim| sim.url.as_str());
+    let load = ["--temperature", "0", "--num-prompts", "30", "--random-input-len", "16", "--random-output-len", "8"];
+    for (name, url) in [("old.json", right), ("same.json", right), ("new.json", wrong)] {
+        let words = ["serve", "--base-url", url, "--check-outputs", "--reference", right, "--save-result", "--no-log"];
+        let output = place.run(&[&words[..], &["--result-filename", name], &load].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let gate = |new: &str, rule: &str| {
+        place.run(&["gate", "old.json", new, "--max-regression", "duration:100000%", rule, "--assume-noise", "1%"])
+    };
+    let same = gate("same.json", "output_divergence:20pp");
+    assert!(same.status.success() && stdout(&same).contains("limit +20 pp"), "{}", stdout(&same));
+    let implied = gate("new.json", "duration:100000%");
+    assert_eq!(implied.status.code(), Some(3), "{}", stdout(&implied));
+    assert!(stdout(&implied).starts_with("REGRESSED output_divergence"), "{}", stdout(&implied));
+    let refused = gate("new.json", "output_divergence:1%");
+    assert!(stderr(&refused).contains("output_divergence:1pp"), "{}", stderr(&refused));
+    let compared = stdout(&place.run(&["compare", "old.json", "new.json"]));
+    assert!(compared.contains("worse") && compared.contains("output_divergence"), "{compared}");
+    let sims = [&[][..], &["--fault", "noise:0.5"]].map(|flags| ab_test::Sim::start(&place, 20, flags));
+    let mut test =
+        vec!["ab-test", &sims[0].url, &sims[1].url, "--temperature", "0", "--check-outputs", "--budget", "40"];
+    test.extend(["--max-regression", "mean_e2el_ms:500%", "--num-prompts", "16"]);
+    test.extend(["--random-input-len", "16", "--random-output-len", "8"]);
+    let output = place.run(&test);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stdout(&output).contains("REGRESSED output_divergence"), "{}", stdout(&output));
 }

@@ -95,7 +95,7 @@ fn results() -> Vec<Value> {
         &["--backend", "openai-embeddings", "--on-row-command", "cat > rows"],
         &["--backend", "openai-speech", "--save-detailed", "--playback-buffer", "0.1"],
         &["--backend", "openai-images", "--save-detailed"],
-        &["--check-outputs", "--temperature", "0", "--sim-args", "--fault cut:0.5"],
+        &["--check-outputs", "--temperature", "0", "--sim-args", "--fault cut:0.5 --fault flip:0.5", "--logprobs", "2"],
         &["--grade-command", "while read -r line; do echo '{\"accuracy\": true, \"tone\": 0.5}'; done"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];

@@ -52,6 +52,8 @@ pub(crate) struct Choice {
     pub(crate) error_finish: Option<Range<usize>>,
     /// Number of tokens with log-probabilities.
     pub(crate) logprobs: u32,
+    /// The log-probabilities.
+    pub(crate) logprobs_span: Range<usize>,
 }
 
 /// A member that should be a string.
@@ -194,7 +196,11 @@ impl Choice {
                 self.branch = cursor.count()?.unwrap_or(0);
                 cursor.met_impossible = met;
             }
-            (b"logprobs", _) => self.logprobs = count_logprobs(cursor)?,
+            (b"logprobs", _) => {
+                let start = cursor.at;
+                self.logprobs = count_logprobs(cursor)?;
+                self.logprobs_span = start..cursor.at;
+            }
             (b"finish_reason", _) => (self.finished, self.error_finish) = read_finish(cursor)?,
             _ => drop(cursor.skip()?),
         }

@@ -50,6 +50,8 @@ pub struct Expected {
     pub(crate) input: Option<Arc<PacedInput>>,
     /// Whether a later request needs more of the response than its text.
     pub(super) keeps_reply: bool,
+    /// Whether the log-probabilities of the response are kept.
+    pub(crate) keeps_logprobs: bool,
 }
 
 impl Expected {

@@ -24,6 +24,7 @@ pub struct StreamDecoder {
     logprob_tokens: u32,
     reasoning: Reasoning,
     keeps_reply: bool,
+    keeps_logprobs: bool,
     end_marker_optional: bool,
 }
 
@@ -65,6 +66,7 @@ impl StreamDecoder {
             logprob_tokens: 0,
             reasoning: Reasoning::default(),
             keeps_reply: false,
+            keeps_logprobs: false,
             end_marker_optional: false,
         }
     }
@@ -73,6 +75,7 @@ impl StreamDecoder {
     /// optional.
     pub(super) fn expecting(mut self, expected: &Expected) -> Self {
         self.keeps_reply = expected.keeps_reply;
+        self.keeps_logprobs = expected.keeps_logprobs;
         self.end_marker_optional = expected.end_marker_optional;
         self
     }
@@ -93,7 +96,10 @@ impl StreamDecoder {
             return Ok(());
         }
         let event = Event::read(data, self.shape).map_err(|_| malformed("an event is not JSON", data))?;
-        self.template.learn(data, &event);
+        // Events with log-probabilities differ in more than their text.
+        if !self.keeps_logprobs {
+            self.template.learn(data, &event);
+        }
         self.apply(&event, data, timestamp, row)
     }
 
@@ -143,6 +149,11 @@ impl StreamDecoder {
         }
         row.text_ends.push(row.text.len() as u32);
         self.record_token_count(event.usage, event.choice.logprobs, row);
+        if self.keeps_logprobs && event.choice.logprobs > 0 && event.choice.branch == 0 {
+            let kept = &mut row.judged.get_or_insert_default().logprobs;
+            kept.extend_from_slice(&data[event.choice.logprobs_span.clone()]);
+            kept.push(b'\n');
+        }
         if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply && !other) {
             reply::chat_calls(&data[calls], row);
         }

@@ -8,6 +8,14 @@ use tacho_record::{Error, ResultKind, StoredRun};
 
 use super::Confidence;
 
+/// The metric of a group without the group's path, and the runs of the group; `None` for a metric of the whole run.
+pub(super) fn of_group<'k>(key: &'k str, runs: &[StoredRun]) -> Result<Option<(&'k str, Vec<StoredRun>)>, Error> {
+    let (Some(path), key) = split(key) else { return Ok(None) };
+    let missing = |run: &StoredRun| Error::NoGroup { path: path.to_owned(), names: run.group_names() };
+    let part = |run: &StoredRun| run.group(path).ok_or_else(|| missing(run));
+    Ok(Some((key, runs.iter().map(part).collect::<Result<_, _>>()?)))
+}
+
 /// A metric of one side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
@@ -47,10 +55,8 @@ impl Side {
     /// The metric of `runs`; `None` if no request of any run succeeded. Runs without successes are excluded: their
     /// latencies of zero come from an empty sample.
     pub(super) fn of(key: &str, known: Known, runs: &[StoredRun]) -> Result<Option<Self>, Error> {
-        if let (Some(path), key) = split(key) {
-            let missing = |run: &StoredRun| Error::NoGroup { path: path.to_owned(), names: run.group_names() };
-            let part = |run: &StoredRun| run.group(path).ok_or_else(|| missing(run));
-            return Side::of(key, known, &runs.iter().map(part).collect::<Result<Vec<_>, _>>()?);
+        if let Some((key, part)) = of_group(key, runs)? {
+            return Side::of(key, known, &part);
         }
         let foreign = |run: &&StoredRun| run.kind().is_some_and(|kind| kind != known.kind());
         if let Some(kind) = runs.iter().find(foreign).and_then(StoredRun::kind) {

@@ -31,6 +31,63 @@ fn rules_are_a_key_and_a_limit() {
     assert!(matches!(Rule::parse("x:5%"), Err(Error::Unknown { .. })));
     assert!(matches!(Rule::parse("total_input_tokens:5%"), Err(Error::Neither { .. })));
     assert!(matches!(Rule::parse("failed:5%"), Err(Error::Failures { .. })));
+    for text in ["output_divergence:1pp", "output_divergence: 1 pt"] {
+        let points = Rule::parse(text).unwrap();
+        assert_eq!((points.limit, points.limit_text().as_str()), (Limit::Amount(0.01), "1 pp"));
+    }
+    let refused = Rule::parse("accuracy:2%").unwrap_err();
+    assert_eq!(refused.to_string(), "accuracy is a fraction: write its limit in percentage points, accuracy:2pp");
+}
+
+/// A run of which `count` of `of` outputs count for this metric.
+fn checked(key: &str, count: u64, of: u64, workload: &str) -> StoredRun {
+    let own = dict! { "workload": workload };
+    let dict = dict! { "duration": 1.0, "completed": of, "failed": 0_u64, "mean_tpot_ms": 5.0, "tacho": own };
+    let mut run = StoredRun::from_dict(&dict).unwrap();
+    run.set_share(key, tacho_metrics::Share::of(count, of).unwrap());
+    run
+}
+
+#[test]
+fn outputs_are_judged_by_their_counts() {
+    let one = |key: &str, count: u64, of: u64| [checked(key, count, of, "v2:a")];
+    let outcome = |rule: &str, base: (u64, u64), new: (u64, u64)| {
+        let key = rule.split(':').next().unwrap();
+        judged(rule, &one(key, base.0, base.1), &one(key, new.0, new.1))
+    };
+    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (0, 1000)), Judgement::Within);
+    assert_eq!(outcome("output_divergence:1pp", (0, 100), (0, 100)), Judgement::Inconclusive);
+    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (50, 1000)), Judgement::Beyond);
+    assert_eq!(outcome("output_divergence:1pp", (50, 1000), (0, 1000)), Judgement::Within, "less is better");
+    assert_eq!(outcome("accuracy:2pp", (900, 1000), (820, 1000)), Judgement::Beyond, "more is better");
+    assert_eq!(outcome("accuracy:2pp", (820, 1000), (900, 1000)), Judgement::Within);
+    // Newcombe's interval of 12 and 2 of 100 is 2.93 to 17.95 points.
+    let (_, decisions) =
+        decided(&["output_divergence:5pp"], &one("output_divergence", 2, 100), &one("output_divergence", 12, 100));
+    let (low, high) = decisions[0].effect.interval.unwrap();
+    assert!((low - 0.029_276).abs() < 1e-5 && (high - 0.179_456).abs() < 1e-5, "{low} {high}");
+    assert!(matches!(decisions[0].remedy, Some(Remedy::Requests(1..))), "{decisions:?}");
+    // The same requests four times say no more than once; other requests do.
+    let four = |workload: fn(u64) -> String| -> Vec<StoredRun> {
+        (0..4).map(|at| checked("output_divergence", 0, 200, &workload(at))).collect()
+    };
+    let (same, other) = (four(|_| "v2:a".to_owned()), four(|at| format!("v2:{at}")));
+    assert_eq!(judged("output_divergence:1pp", &same, &same), Judgement::Inconclusive);
+    assert_eq!(judged("output_divergence:1pp", &other, &other), Judgement::Within);
+}
+
+#[test]
+fn faster_but_different_fails_without_a_rule() {
+    let overall = |base: u64, new: u64| {
+        let side = |count| [checked("output_divergence", count, 200, "v2:a")];
+        let rules = [Rule::parse("duration:50%").unwrap()];
+        let (failures, decisions) = judge(&rules, &FailureRule::default(), &side(base), &side(new), TERMS).unwrap();
+        assert_eq!(decisions.len(), 2);
+        (decisions[1].judgement, Judgement::overall(&failures, &decisions[1..]))
+    };
+    assert_eq!(overall(0, 0), (Judgement::Within, Judgement::Within));
+    assert_eq!(overall(0, 1), (Judgement::Within, Judgement::Within), "it may be chance");
+    assert_eq!(overall(0, 12), (Judgement::Beyond, Judgement::Beyond));
 }
 
 #[test]

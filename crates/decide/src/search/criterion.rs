@@ -1,6 +1,8 @@
 //! One criterion of an SLO: a metric, a comparison and a target.
 
 use tacho_record::Error;
+use tacho_record::groups::split;
+use tacho_record::metric::{Known, is_fraction};
 
 use crate::operator::{Condition, Operator};
 
@@ -42,9 +44,15 @@ impl Criterion {
         self.target
     }
 
-    /// The condition without its metric: `<=200.00`.
+    /// The condition without its metric: `<=200.00`, of a fraction `<=0.005`.
     pub fn condition(&self) -> String {
-        format!("{}{:.2}", self.operator.signs().0, self.target)
+        let sign = self.operator.signs().0;
+        if is_fraction(&self.metric) { format!("{sign}{}", self.target) } else { format!("{sign}{:.2}", self.target) }
+    }
+
+    /// A value of its metric for a person.
+    pub fn value_text(&self, value: f64) -> String {
+        Known::find(split(&self.metric).1).map_or_else(|| format!("{value:.2}"), |known| known.text(value, 2))
     }
 
     /// The latency limit in seconds; `None` for other conditions.
@@ -76,6 +84,9 @@ impl Criterion {
         match latency.filter(|(_, metric)| ["ttft", "tpot", "itl", "e2el"].contains(metric)) {
             Some((statistic, metric)) => {
                 format!("{statistic} {} {sign} {} ms", metric.to_uppercase(), self.target)
+            }
+            None if is_fraction(&self.metric) => {
+                format!("{} {sign} {}", self.metric.replace('_', " "), self.value_text(self.target))
             }
             None => format!("{} {sign} {}", self.metric, self.target),
         }
@@ -121,6 +132,12 @@ mod tests {
     fn conditions_have_two_decimals() {
         assert_eq!(Criterion::parse("p99_e2el_ms", "<= 1000").unwrap().to_string(), "p99_e2el_ms<=1000.00");
         assert_eq!(Criterion::parse("p99_ttft_ms", "<=200").unwrap().spoken(), "p99 TTFT ≤ 200 ms");
+        let divergence: Criterion = "output_divergence<=0.5%".parse().unwrap();
+        assert_eq!(
+            (divergence.to_string(), divergence.spoken()),
+            ("output_divergence<=0.005".into(), "output divergence ≤ 0.5%".into())
+        );
+        assert_eq!(divergence.value_text(0.1254), "12.5%");
         assert_eq!(Criterion::parse("request_goodput", ">5").unwrap().spoken(), "request_goodput > 5");
     }
 

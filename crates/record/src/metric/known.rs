@@ -67,7 +67,7 @@ impl Known {
 
     /// Returns whether it varies from run to run, so that its value in one burst decides nothing; a count is a fact.
     pub fn varies(self) -> bool {
-        let own = matches!(self, Known::Row(Metric { part: Part::Own, unit, .. }) if *unit != Unit::Fraction);
+        let own = matches!(self, Known::Row(Metric { part: Part::Own, .. })) && !self.is_about_outputs();
         own || matches!(self, Known::Timed(_)) || self.unit().is_rate()
     }
 
@@ -79,6 +79,17 @@ impl Known {
             Known::Score(_) => Unit::Plain,
             Known::Latency | Known::Phase => Unit::Seconds,
         }
+    }
+
+    /// Returns whether it describes outputs, which the client's speed and the timing of one burst cannot change.
+    pub fn is_about_outputs(self) -> bool {
+        const FURTHER: [&str; 3] = ["swapped_outputs", "mean_kl_divergence", "max_kl_divergence"];
+        self.is_of_outputs() || matches!(self, Known::Row(metric) if FURTHER.contains(&metric.key))
+    }
+
+    /// Returns whether it is a mean over outputs: a fraction of them, or a score. Its change is a difference, not a ratio.
+    pub fn is_of_outputs(self) -> bool {
+        self.unit() == Unit::Fraction || matches!(self, Known::Score(_))
     }
 
     /// The kind of results that have it.
@@ -100,6 +111,15 @@ impl Known {
         }
     }
 
+    /// A value for a person: fractions as percentages, others with `digits` after the point.
+    pub fn text(self, value: f64, digits: usize) -> String {
+        match self.unit() {
+            Unit::Fraction if value.abs() >= 0.0995 => format!("{:.1}%", value * 100.0),
+            Unit::Fraction => format!("{}%", (value * 1e4).round() / 100.0),
+            _ => format!("{value:.digits$}"),
+        }
+    }
+
     /// Its value in a record; `None` if it is missing or the sample is empty.
     pub fn read(self, record: &RunRecord) -> Option<f64> {
         match self {
@@ -109,6 +129,11 @@ impl Known {
             Known::Latency | Known::Phase => None,
         }
     }
+}
+
+/// Whether a metric, possibly of a group, is a fraction.
+pub fn is_fraction(key: &str) -> bool {
+    Known::find(split(key).1).is_some_and(|known| known.unit() == Unit::Fraction)
 }
 
 /// The prefix of the keys of scores.

@@ -1,5 +1,7 @@
 //! A forest plot for a terminal: a line per metric with its change, its confidence interval and the limits.
 
+use tacho_decide::compare::Scale;
+
 use crate::html::escape;
 use crate::style::{Ink, fold, grouped};
 
@@ -9,8 +11,9 @@ pub struct ForestRow {
     pub name: String,
     /// The metric of the baseline and of the candidate.
     pub values: (f64, f64),
-    /// The relative change; NaN if there is none.
+    /// The change; NaN if there is none.
     pub change: f64,
+    pub scale: Scale,
     pub interval: Option<(f64, f64)>,
     pub limits: Vec<f64>,
     /// Text below the line; empty for none.
@@ -38,8 +41,8 @@ pub fn forest(rows: &[ForestRow], width: usize, color: bool) -> Vec<String> {
     for row in rows {
         let (word, ink) = row.verdict;
         let head = ink.paint(color, &format!("{word:<word_width$}"));
-        let (base, new) = (printed(row.values.0), printed(row.values.1));
-        let change = change(row.printed_change());
+        let (base, new) = row.printed_values();
+        let change = row.change_text();
         let bar = ink.paint(color, &bar(row, plot, reach));
         lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {bar}", row.name));
         if !row.note.is_empty() {
@@ -66,20 +69,27 @@ impl ForestRow {
         self.verdict.1 != Ink::Yellow
     }
 
-    fn printed_change(&self) -> f64 {
-        printed_change(self.values, self.change)
+    fn printed_values(&self) -> (String, String) {
+        (printed_in(self.scale, self.values.0), printed_in(self.scale, self.values.1))
+    }
+
+    fn change_text(&self) -> String {
+        change_in(self.scale, printed_change(self.scale, self.values, self.change))
     }
 }
 
 /// The change between two values as they are printed: dividing them gives it. Without them, `change`.
-pub(super) fn printed_change((base, new): (f64, f64), change: f64) -> f64 {
+pub(super) fn printed_change(scale: Scale, (base, new): (f64, f64), change: f64) -> f64 {
+    if scale != Scale::Relative {
+        return change;
+    }
     let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
     let ratio: f64 = rounded(new) / rounded(base);
     if change.is_finite() && ratio.is_finite() { ratio - 1.0 } else { change }
 }
 
 /// A value with four significant digits, which leave a change exact to a tenth of a percent.
-pub(super) fn printed(value: f64) -> String {
+fn printed(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".to_owned(),
         size if size >= 999.95 => grouped(value.round() as i64),
@@ -90,7 +100,22 @@ pub(super) fn printed(value: f64) -> String {
     }
 }
 
-pub fn change(fraction: f64) -> String {
+/// A value of a metric whose changes have this scale.
+pub(super) fn printed_in(scale: Scale, value: f64) -> String {
+    if scale == Scale::Points && value.is_finite() { format!("{:.2}%", value * 100.0) } else { printed(value) }
+}
+
+pub fn change_in(scale: Scale, amount: f64) -> String {
+    match scale {
+        Scale::Relative => change(amount),
+        _ if !amount.is_finite() => "–".to_owned(),
+        Scale::Points if amount.abs() >= 0.0995 => format!("{:+.1}pp", amount * 100.0),
+        Scale::Points => format!("{:+.2}pp", amount * 100.0),
+        Scale::Units => format!("{amount:+.3}"),
+    }
+}
+
+fn change(fraction: f64) -> String {
     match fraction {
         nan if nan.is_nan() => "–".to_owned(),
         large if large.is_infinite() || large > 10.0 => ">+1000%".to_owned(),
@@ -205,8 +230,9 @@ impl Layout {
     /// Name, values and verdict of a row.
     fn words(&self, row: &ForestRow, name_y: f64, y: f64) -> String {
         let (name, class) = (escape(&row.name), row.class());
-        let values = format!("{} → {}", printed(row.values.0), printed(row.values.1));
-        let verdict = format!("{} {}", change(row.printed_change()), row.verdict.0);
+        let (base, new) = row.printed_values();
+        let values = format!("{base} → {new}");
+        let verdict = format!("{} {}", row.change_text(), row.verdict.0);
         let (value_x, value_anchor, verdict_x, verdict_anchor) = match self.is_stacked {
             true => (0.0, "start", self.left + self.width + self.right, "end"),
             false => (self.left - 12.0, "end", self.left + self.width + 12.0, "start"),
@@ -254,6 +280,7 @@ mod tests {
             name: "p99_ttft_from_schedule_ms".into(),
             values: (52.69, 56.74),
             change,
+            scale: Scale::Relative,
             interval,
             limits: vec![0.12],
             note: String::new(),

@@ -1,10 +1,10 @@
 //! A gate on a terminal: the verdict, then a forest plot with the limit of each rule.
 
-use tacho_decide::compare::Confidence;
-use tacho_decide::gate::{Decision, Failures, Judgement, Remedy};
+use tacho_decide::compare::{Confidence, Scale};
+use tacho_decide::gate::{Decision, Failures, Judgement, Limit, Remedy};
 use tacho_record::metric::Better;
 
-use super::forest::{ForestRow, change, forest};
+use super::forest::{ForestRow, change_in, forest};
 use super::terminal::{SEVERAL, SINGLE};
 use crate::style::{Ink, fold, harmless_line, short_tick};
 
@@ -110,7 +110,8 @@ impl GateView<'_> {
             values: (effect.base, effect.new),
             change: if scheduled { f64::NAN } else { effect.change },
             interval: effect.interval.filter(|_| !scheduled),
-            limits: vec![sign * decision.rule.share(effect.base)],
+            scale: effect.scale,
+            limits: vec![sign * decision.rule.allowance(effect)],
             note: self.note(decision),
         }
     }
@@ -119,20 +120,23 @@ impl GateView<'_> {
     fn note(&self, decision: &Decision) -> String {
         let effect = &decision.effect;
         let sign = if effect.better == Better::More { '-' } else { '+' };
-        let mut parts = vec![format!("limit {sign}{}", decision.rule.limit_text())];
+        let limit = decision.rule.limit_text();
+        let mut parts = vec![match decision.rule.limit {
+            Limit::Insignificant => limit,
+            _ => format!("limit {sign}{limit}"),
+        }];
         if decision.judgement == Judgement::Scheduled {
             parts.extend(self.delivered.map(str::to_owned));
             parts.push("set by the request rate, no verdict".to_owned());
             return parts.join("; ");
         }
-        parts.extend(
-            effect
-                .interval
-                .map(|(low, high)| format!("{}% CI {} … {}", self.confidence.percent(), change(low), change(high))),
-        );
+        let shown = |change| change_in(effect.scale, change);
+        let interval = effect.interval.map(|(low, high)| (shown(low), shown(high)));
+        parts.extend(interval.map(|(low, high)| format!("{}% CI {low} … {high}", self.confidence.percent())));
         parts.push(effect.basis.text());
         parts.extend(decision.alone.then(|| "beyond it alone, but not with the other rules (Holm)".to_owned()));
-        parts.extend(decision.remedy.map(|remedy| advice(remedy, effect.is_of_the_same())));
+        let is_best = effect.is_of_the_same() || effect.scale != Scale::Relative;
+        parts.extend(decision.remedy.map(|remedy| advice(remedy, is_best)));
         parts.join("; ")
     }
 }
@@ -146,8 +150,8 @@ pub(super) fn word(judgement: Judgement) -> (&'static str, Ink) {
     }
 }
 
-/// What would decide; `same` if both sides already had the same workloads in several runs.
-fn advice(remedy: Remedy, same: bool) -> String {
+/// What would decide; `is_best` if other runs would not be more precise than more of these.
+fn advice(remedy: Remedy, is_best: bool) -> String {
     let more = match remedy {
         Remedy::Requests(more) => format!("about {more} more requests a side would decide"),
         Remedy::Runs(1) => "about 1 more run a side would decide".into(),
@@ -161,6 +165,6 @@ fn advice(remedy: Remedy, same: bool) -> String {
         }
         Remedy::Answers => return "there is nothing to compare".into(),
     };
-    let paired = if same { "" } else { "; most precise: both sides with the same seed, 4 runs each" };
+    let paired = if is_best { "" } else { "; most precise: both sides with the same seed, 4 runs each" };
     more + paired
 }

@@ -4,7 +4,7 @@ use tacho_core::json::Value;
 use tacho_decide::compare::{Effect, Verdict};
 use tacho_record::StoredRun;
 
-use super::forest::{change, forest_svg, printed, printed_change};
+use super::forest::{change_in, forest_svg, printed_change, printed_in};
 use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::names::short_names;
@@ -173,8 +173,8 @@ fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec, shown: usize) -> 
     let head = head.verdict(tone, &verdicts.sentence(spec), differs.as_deref(), None);
     let known = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
     known.take(shown).fold(head, |head, effect| {
-        let values = format!("{} → {}", printed(effect.base), printed(effect.new));
-        let shown = change(printed_change((effect.base, effect.new), effect.change));
+        let values = format!("{} → {}", printed_in(effect.scale, effect.base), printed_in(effect.scale, effect.new));
+        let shown = change_in(effect.scale, printed_change(effect.scale, (effect.base, effect.new), effect.change));
         match verdict(effect) {
             Verdict::Better | Verdict::Worse => {
                 let (factor, interval) = split_interval(times(effect), spec);

@@ -57,6 +57,7 @@ impl Verdicts {
                 name: harmless_line(&effect.key),
                 values: (effect.base, effect.new),
                 change: effect.change,
+                scale: effect.scale,
                 interval: effect.interval,
                 limits: vec![-spec.margin, spec.margin],
                 note: String::new(),

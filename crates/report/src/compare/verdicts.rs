@@ -1,10 +1,11 @@
 //! Significance of differences: each side against the first, metric by metric.
 
 use tacho_core::json::Value;
-use tacho_decide::compare::{Effect, Terms, Verdict, compare, shared_keys};
+use tacho_decide::compare::{Effect, Scale, Terms, Verdict, compare, shared_keys};
 use tacho_record::{ResultKind, StoredRun};
 
 use super::CompareSpec;
+use super::forest::change_in;
 use super::side::Side;
 use crate::Error;
 use crate::compare::settings::{Settings, named, only, other_requests, value, varying};
@@ -33,7 +34,7 @@ impl Verdicts {
             ["metric", "baseline", "candidate", "change", &interval, "verdict", "basis"].map(str::to_owned).to_vec();
         let rows = self.effects.iter().map(|effect| {
             let verdict = effect.verdict(spec.margin).text();
-            let cells = [percent(effect.change), bounds(effect), verdict.to_owned(), effect.basis_text()];
+            let cells = [amount(effect, effect.change), bounds(effect), verdict.to_owned(), effect.basis_text()];
             let number = |value: f64| if value.is_nan() { Value::from("none") } else { Value::Float(value) };
             let first = Value::from(effect.key.as_str());
             [first, number(effect.base), number(effect.new)].into_iter().chain(cells.map(Value::from)).collect()
@@ -71,6 +72,9 @@ impl Verdicts {
 
 /// A change as a factor with its interval: `1.12× slower (1.06–1.19)`.
 pub(super) fn times(effect: &Effect) -> String {
+    if effect.scale != Scale::Relative {
+        return format!("{} ({})", amount(effect, effect.change), bounds(effect));
+    }
     let is_less = effect.change < 0.0;
     let factor = |change: f64| if is_less { 1.0 / (1.0 + change) } else { 1.0 + change };
     let word = match (effect.key.ends_with("_ms"), is_less) {
@@ -111,8 +115,13 @@ fn percent(share: f64) -> String {
     }
 }
 
+fn amount(effect: &Effect, change: f64) -> String {
+    if effect.scale == Scale::Relative { percent(change) } else { change_in(effect.scale, change) }
+}
+
 fn bounds(effect: &Effect) -> String {
-    effect.interval.map_or_else(String::new, |(low, high)| format!("{} … {}", percent(low), percent(high)))
+    let shown = |change| amount(effect, change);
+    effect.interval.map_or_else(String::new, |(low, high)| format!("{} … {}", shown(low), shown(high)))
 }
 
 /// Compares every side with the first where both have runs with the same settings. Two sides with one setting each

@@ -24,6 +24,8 @@ view! {
         median_first_difference: Optional<f64> = found.first_difference,
         /// Mean edit distance of the outputs that differ, in characters, of at most 256 after the first difference.
         mean_edit_distance: Optional<f64> = found.edits,
+        /// Median tokens before the first different one, where responses have log-probabilities.
+        median_first_different_token: Optional<f64> = found.first_token,
         /// False-alarm rate of all questions together.
         false_alarm_rate: f64 = FALSE_ALARMS,
         /// What the divergence may depend on.

@@ -5,6 +5,7 @@
 mod compare;
 mod grade;
 mod grade_command;
+mod logprobs;
 mod plan;
 mod reference;
 
@@ -18,7 +19,8 @@ use tacho_metrics::outputs::ACCURACY;
 
 use compare::{Traits, compare};
 pub use grade::GradeRule;
-pub use plan::{CheckPlan, GradePlan, ReferenceSource, can_check};
+use logprobs::TokenProbabilities;
+pub use plan::{CheckPlan, GradePlan, KnownReferences, ReferenceSource, can_check};
 pub(crate) use reference::references;
 
 use crate::Error;
@@ -35,6 +37,8 @@ struct Reference {
     /// The first request with it.
     index: usize,
     text: Vec<u8>,
+    /// Its tokens, if the response has log-probabilities.
+    tokens: Vec<TokenProbabilities>,
     traits: Traits,
     /// Whether the output of a second request without load differs.
     alone_differs: Option<bool>,
@@ -69,6 +73,9 @@ impl Checker {
         let reference = &self.references[number as usize];
         let mut check = compare(&reference.text, &reference.traits, &row.text, self.keep_texts);
         (check.reference, check.alone_differs) = (number, reference.alone_differs);
+        if let Some(judged) = &row.judged {
+            logprobs::compare(&mut check, &reference.tokens, &logprobs::read(&judged.logprobs));
+        }
         if check.differs() {
             check.belongs_to = self.owner(&row.text, number);
             let mut expected = std::mem::take(&mut check.expected).into_bytes();
@@ -101,6 +108,9 @@ impl Judge {
     pub(crate) fn judge(&self, row: &mut Observation) {
         self.checker.iter().for_each(|checker| checker.check(row));
         self.grader.iter().for_each(|grader| grader.grade(row));
+        if let Some(judged) = &mut row.judged {
+            judged.logprobs = Vec::new();
+        }
     }
 
     /// The scores of a command, by request; the run is over.
@@ -207,6 +217,7 @@ mod tests {
         let reference = |(index, text): (usize, &&str)| Reference {
             index,
             text: text.as_bytes().to_vec(),
+            tokens: Vec::new(),
             traits: Traits::of(text),
             alone_differs: Some(false),
         };

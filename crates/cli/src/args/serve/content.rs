@@ -48,6 +48,12 @@ fn request_id_prefix() -> Value {
 }
 
 impl ContentArgs {
+    /// Whether the requests ask for the most likely tokens.
+    pub(crate) fn is_greedy(&self) -> bool {
+        let extra = self.extra_body.as_ref().and_then(|body| body.get("temperature"));
+        extra.and_then(Value::as_f64).or(self.temperature) == Some(0.0)
+    }
+
     /// The given sampling flags, in vLLM's order.
     pub(crate) fn sampling(&self) -> Dict {
         let all = [

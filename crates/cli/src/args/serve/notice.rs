@@ -48,7 +48,11 @@ impl ServeArgs {
             (unstreamed && self.own.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
             (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
             (self.media.omni, "--omni", "the backends of vLLM-Omni are always available"),
-            (!backend.sends_logprobs() && content.logprobs.is_some(), "--logprobs", "only completions send it"),
+            (
+                !backend.sends_logprobs() && content.logprobs.is_some() && self.own.check_outputs.is_none(),
+                "--logprobs",
+                "only completions send it",
+            ),
         ]
     }
 

@@ -1,16 +1,17 @@
 //! The blocks of a test: short runs of `tacho serve` against one server or the other.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
 use tacho_core::EventSink;
 use tacho_core::json::Value;
-use tacho_record::StoredRun;
+use tacho_record::{RunRecord, StoredRun};
 use tacho_report::Progress;
 use tacho_report::json::{Detail, ResultFile, SaveMode, save};
 use tacho_report::style::short_tick;
-use tacho_run::ab_test::{Arm, Blocks, Outcome};
+use tacho_run::ab_test::{Arm, Block, Blocks, Outcome, Outputs};
 use tacho_run::experiment::{Host, split};
 
 use super::{progress, say};
@@ -90,15 +91,33 @@ impl<'a> Measured<'a> {
         if let Some(requests) = self.requests {
             values.put("--num-prompts", Value::from(requests));
         }
-        Ok(ServeArgs::read(values)?)
+        let mut args = ServeArgs::read(values)?;
+        // The outputs of a block are compared with those of another.
+        args.report.save_detailed |= args.own.check_outputs.take().is_some();
+        Ok(args)
     }
 
-    fn measured(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
-        let seed = self.load.load.seed + pair as i64;
+    /// Runs the block of a pair, and for the outputs of A once more.
+    fn run(&self, arm: Arm, url: &str, pair: u64, sink: &dyn EventSink) -> anyhow::Result<(RunRecord, [Outputs; 2])> {
+        let args = self.block(url, self.load.load.seed + pair as i64)?;
+        let record = run_block(&args, &self.interrupt.stop, sink)?;
+        let is_compared = self.load.own.check_outputs.is_some() && pair > 0;
+        if !is_compared || record.setup.interrupted {
+            return Ok((record, Default::default()));
+        }
+        let own = outputs(&record);
+        let again = match arm {
+            Arm::A => outputs(&run_block(&args, &self.interrupt.stop, sink)?),
+            Arm::B => Outputs::new(),
+        };
+        Ok((record, [own, again]))
+    }
+
+    fn measured(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<Block>> {
         // What the first block says of the load holds for all.
         let sink: &dyn EventSink = if pair == 0 || self.args.live.is_on() { &self.screen } else { &() };
-        let record = match &self.args.servers[arm as usize] {
-            Server::Url(url) => run_block(&self.block(url, seed)?, &self.interrupt.stop, sink)?,
+        let (record, [outputs, again]) = match &self.args.servers[arm as usize] {
+            Server::Url(url) => self.run(arm, url, pair, sink)?,
             Server::Command(_) => {
                 let command = &self.commands[arm as usize];
                 let ready = u64::try_from(self.load.load.ready_check_timeout_sec).ok().filter(|most| *most > 0);
@@ -107,12 +126,13 @@ impl<'a> Measured<'a> {
                 let started = host.start(command, &[], &log, &self.screen);
                 let running = started.with_context(|| format!("its output is in {}", log.display()))?;
                 if pair > 0 {
-                    run_block(&self.block(&running.address, seed + WARMUP_SEED)?, &self.interrupt.stop, sink)?;
+                    let seed = self.load.load.seed + pair as i64 + WARMUP_SEED;
+                    run_block(&self.block(&running.address, seed)?, &self.interrupt.stop, sink)?;
                 }
-                run_block(&self.block(&running.address, seed)?, &self.interrupt.stop, sink)?
+                self.run(arm, &running.address, pair, sink)?
             }
         };
-        if record.setup.interrupted {
+        if record.setup.interrupted || self.interrupt.stop.draining() {
             return Ok(None);
         }
         self.speeds.push(record.summary.completed as f64 / record.measured.duration);
@@ -121,7 +141,7 @@ impl<'a> Measured<'a> {
             save(&record, &kept.join(side).join(format!("pair{pair}.json")), Detail::PerRequest, SaveMode::Overwrite)?;
         }
         let result = ResultFile::new(&record, Detail::PerRequest).to_dict();
-        Ok(Some(StoredRun::from_dict(&result)?))
+        Ok(Some(Block { run: StoredRun::from_dict(&result)?, outputs, again }))
     }
 
     /// Sets the length of blocks after the first pair.
@@ -138,10 +158,22 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Digests of the outputs of a run by request.
+fn outputs(record: &RunRecord) -> Outputs {
+    let mut found = Outputs::new();
+    for sample in record.measured.samples.iter().filter(|sample| sample.success()) {
+        found.resize(found.len().max(sample.index + 1), None);
+        let mut digest = DefaultHasher::new();
+        sample.text.hash(&mut digest);
+        found[sample.index] = Some(digest.finish());
+    }
+    found
+}
+
 impl Blocks for Measured<'_> {
     type Error = anyhow::Error;
 
-    fn measure(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<StoredRun>> {
+    fn measure(&mut self, arm: Arm, pair: u64) -> anyhow::Result<Option<Block>> {
         if self.interrupt.stop.draining() {
             return Ok(None);
         }

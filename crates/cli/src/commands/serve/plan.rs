@@ -89,7 +89,7 @@ fn check(args: &ServeArgs) -> anyhow::Result<Option<CheckPlan>> {
         Some(url) if url.contains("://") => ReferenceSource::Other(Box::new(endpoint(args, &[url.to_owned()])?)),
         Some(file) => ReferenceSource::File(file.into()),
     };
-    Ok(Some(CheckPlan { requests, source }))
+    Ok(Some(CheckPlan { requests, source, known: args.references.clone() }))
 }
 
 fn grade(args: &ServeArgs) -> Option<GradePlan> {
@@ -163,6 +163,10 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
     let backend = args.target.backend();
     let mut extra_body = if args.is_textless() { Dict::new() } else { content.sampling() };
+    if let Some(count) = content.logprobs.filter(|_| args.own.check_outputs.is_some() && backend.sends_messages()) {
+        extra_body.set("logprobs", true);
+        extra_body.set("top_logprobs", count);
+    }
     if let Some(Value::Dict(extra)) = &content.extra_body {
         extra_body.update(extra);
     }

@@ -12,6 +12,7 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
 use tacho_report::json::write_whole;
 use tacho_run::experiment::{Bench, Failure, Host, ProcessHost, Running, Supervised, Tools, option, program_exists};
+use tacho_run::serve::KnownReferences;
 use tacho_sim::Server;
 
 use super::command::{is_tacho, serve_args, sim_args};
@@ -28,6 +29,8 @@ pub(crate) struct Commands<'a> {
     sink: &'a dyn EventSink,
     /// Coordinates the ranks, if there are several.
     pub(super) ranks: Option<Conductor>,
+    /// Reference outputs of the server that runs now.
+    references: KnownReferences,
     /// Whether a run failed its conditions.
     broken: Cell<bool>,
     /// Whether the sweep searches for the maximum load, where overload is expected.
@@ -39,7 +42,8 @@ impl<'a> Commands<'a> {
         let processes =
             ProcessHost { supervised: supervised.clone(), ready_timeout: Duration::from_secs(ready_timeout) };
         let simulator = simulated.then(RefCell::default);
-        Commands { processes, simulator, sink, ranks: None, broken: Cell::new(false), searches: false }
+        let references = KnownReferences::default();
+        Commands { processes, simulator, sink, ranks: None, references, broken: Cell::new(false), searches: false }
     }
 
     /// The clients of a search on a server that runs already, or on this simulator.
@@ -97,7 +101,8 @@ impl<'a> Commands<'a> {
     }
 
     fn run_inside(&self, command: &[String], log: Option<&Path>) -> anyhow::Result<Dict> {
-        let args = serve_args(command)?;
+        let mut args = serve_args(command)?;
+        args.references = self.references.clone();
         let show_lines = self.processes.supervised.show_stdout;
         let simulator = self.simulator.as_ref().and_then(|current| current.borrow().upgrade());
         let sink = Inside { outer: self.sink, show_lines, open: Cell::new(0) };
@@ -133,6 +138,7 @@ impl Host for Commands<'_> {
         log: &Path,
         sink: &dyn EventSink,
     ) -> Result<Running, Failure> {
+        self.references.clear();
         let Some(current) = &self.simulator else { return self.processes.start(command, variables, log, sink) };
         let server = Rc::new(start_simulator(command).map_err(failure)?);
         *current.borrow_mut() = Rc::downgrade(&server);

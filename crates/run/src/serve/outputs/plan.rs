@@ -1,6 +1,8 @@
 //! What is done with the outputs of a run.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tacho_client::{BackendKind, EndpointSpec};
 
@@ -11,6 +13,36 @@ pub struct CheckPlan {
     /// Most distinct requests that have a reference.
     pub requests: usize,
     pub source: ReferenceSource,
+    pub known: KnownReferences,
+}
+
+/// The references that earlier runs of an experiment made, by the digest of the request.
+#[derive(Debug, Clone, Default)]
+pub struct KnownReferences(Arc<Mutex<HashMap<String, KnownReference>>>);
+
+#[derive(Debug)]
+pub(super) struct KnownReference {
+    pub(super) output: Output,
+    /// Whether the second one differs.
+    pub(super) alone_differs: Option<bool>,
+}
+
+/// The text of a response and its log-probabilities, if it has any.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) text: Vec<u8>,
+    pub(super) logprobs: Vec<u8>,
+}
+
+impl KnownReferences {
+    /// Forgets all: the server is another one.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownReference>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
 //! The reference outputs: chosen requests are sent one at a time before the run, twice, so that what differs without
-//! load is known too.
+//! load is known too. Further runs of an experiment know those of equal requests.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,8 +13,8 @@ use tacho_loadgen::StopSignal;
 use tacho_pyrand::Generator;
 
 use super::compare::Traits;
-use super::plan::{CheckPlan, ReferenceSource};
-use super::{Checker, Reference};
+use super::plan::{CheckPlan, KnownReference, Output, ReferenceSource};
+use super::{Checker, Reference, logprobs};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
@@ -38,54 +38,92 @@ pub(crate) fn references(
             problem: "outputs are compared by one rank only: remove --ranks".to_owned(),
         });
     }
-    let (chosen, numbers) = distinct(plan, prepared, payload, check.requests)?;
-    let pass = Pass { plan, prepared, payload, chosen: &chosen, stop, sink };
-    let texts = pass.expected(check)?;
-    let again = pass.alone(plan.endpoint.each("")[0].0.clone(), payload)?;
-    let (mut references, mut of_number) = (Vec::new(), HashMap::new());
-    for (((index, _), text), again) in chosen.iter().zip(texts).zip(again) {
-        let Some(text) = text else { continue };
-        of_number.insert(numbers[*index], references.len() as u32);
-        let traits = Traits::of(&String::from_utf8_lossy(&text));
-        let alone_differs = again.map(|again| again != text);
-        references.push(Reference { index: *index, text, traits, alone_differs });
+    let (chosen, numbers) = distinct(plan, prepared, payload, check)?;
+    let new: Chosen = {
+        let known = check.known.lock();
+        chosen.iter().filter(|one| !known.contains_key(&one.digest)).cloned().collect()
+    };
+    if !new.is_empty() {
+        let pass = Pass { plan, prepared, payload, chosen: &new, stop, sink };
+        let outputs = pass.expected(check)?;
+        let again = pass.alone(plan.endpoint.each("")[0].0.clone(), payload)?;
+        let found = new.iter().zip(outputs).zip(again).filter_map(|((one, output), again)| {
+            let output = output?;
+            let alone_differs = again.map(|again| again.text != output.text);
+            Some((one.digest.clone(), KnownReference { output, alone_differs }))
+        });
+        check.known.lock().extend(found);
+    }
+    let (known, mut references, mut of_number) = (check.known.lock(), Vec::new(), HashMap::new());
+    for one in &chosen {
+        let Some(KnownReference { output, alone_differs }) = known.get(&one.digest) else { continue };
+        of_number.insert(numbers[one.index], references.len() as u32);
+        references.push(Reference {
+            index: one.index,
+            text: output.text.clone(),
+            tokens: logprobs::read(&output.logprobs),
+            traits: Traits::of(&String::from_utf8_lossy(&output.text)),
+            alone_differs: *alone_differs,
+        });
     }
     if references.is_empty() {
         return Err(Error::NoReferences { problem: "no reference request was answered".to_owned() });
     }
-    let text = format!("{} of {} distinct requests have a reference output.", references.len(), chosen.len());
+    let earlier = match chosen.len() - new.len() {
+        0 => String::new(),
+        earlier => format!(", {earlier} of an earlier run"),
+    };
+    let text = format!("{} of {} distinct requests have a reference output{earlier}.", references.len(), chosen.len());
     sink.event(RunEvent::status(text));
     let of_request = numbers.iter().map(|number| of_number.get(number).copied()).collect();
     Ok(Some(Checker::new(references, of_request, plan.report.keep_texts)))
 }
 
-type Chosen = Vec<(usize, Request)>;
+/// A request that is sent alone.
+#[derive(Clone)]
+struct Candidate {
+    /// Its first index.
+    index: usize,
+    digest: String,
+    request: Request,
+}
 
-/// At most `most` distinct requests, chosen by the seed, each with its first index; and for each request of the
-/// workload the number of its kind. Requests are equal if the same bytes are sent.
+type Chosen = Vec<Candidate>;
+
+/// The distinct requests that have a reference, chosen by the seed, those with a known one first; and for each request of
+/// the workload the number of its kind. Requests are equal if the same bytes are sent to the same server.
 fn distinct(
     plan: &ServePlan,
     prepared: &Prepared,
     payload: &PayloadSpec,
-    most: usize,
+    check: &CheckPlan,
 ) -> Result<(Chosen, Vec<usize>), Error> {
     let identity = RequestIdentity::new(plan.endpoint.clone(), &plan.base_path, payload);
     let (mut known, mut numbers, mut first) = (HashMap::new(), Vec::new(), Vec::new());
+    let server = format!("{}:{}", plan.endpoint.url.host, plan.endpoint.url.port);
     prepared.requests.each(|index, request| {
         let mut hash = Hash::new();
+        hash.part(server.as_bytes());
         identity.parts(index, request, |part| hash.part(part))?;
-        let number = *known.entry(hash.digits()).or_insert(first.len());
+        let digest = hash.digits();
+        let number = *known.entry(digest.clone()).or_insert(first.len());
         if number == first.len() {
-            first.push(index);
+            first.push((index, digest));
         }
         numbers.push(number);
         Ok::<_, Error>(())
     })?;
     let mut chosen = Generator::new(u64::from(plan.seed)).permutation(first.len());
-    chosen.truncate(most);
+    let earlier = check.known.lock();
+    chosen.sort_by_key(|number| !earlier.contains_key(&first[*number].1));
+    drop(earlier);
+    chosen.truncate(check.requests);
     chosen.sort_unstable();
-    let request = |number: usize| Ok(prepared.requests.get(first[number])?.map(|request| (first[number], request)));
-    let chosen: Vec<Option<(usize, Request)>> = chosen.into_iter().map(request).collect::<Result<_, Error>>()?;
+    let candidate = |number: usize| {
+        let (index, digest) = first[number].clone();
+        Ok(prepared.requests.get(index)?.map(|request| Candidate { index, digest, request }))
+    };
+    let chosen: Vec<Option<Candidate>> = chosen.into_iter().map(candidate).collect::<Result<_, Error>>()?;
     Ok((chosen.into_iter().flatten().collect(), numbers))
 }
 
@@ -101,7 +139,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// The expected output of each; `None` if it is not known.
-    fn expected(&self, check: &CheckPlan) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    fn expected(&self, check: &CheckPlan) -> Result<Vec<Option<Output>>, Error> {
         match &check.source {
             ReferenceSource::Server => self.alone(self.plan.endpoint.each("")[0].0.clone(), self.payload),
             ReferenceSource::Other(endpoint) => {
@@ -111,15 +149,15 @@ impl Pass<'_> {
                 self.alone((**endpoint).clone(), &PayloadSpec { model, ..self.payload.clone() })
             }
             ReferenceSource::File(path) => {
-                let indices: Vec<usize> = self.chosen.iter().map(|(index, _)| *index).collect();
+                let indices: Vec<usize> = self.chosen.iter().map(|one| one.index).collect();
                 read_texts(path, &indices, self.prepared)
             }
         }
     }
 
     /// Sends each request alone. The output is `None` if it fails.
-    fn alone(&self, endpoint: EndpointSpec, payload: &PayloadSpec) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let lone = |(_, request): &(usize, Request)| Request {
+    fn alone(&self, endpoint: EndpointSpec, payload: &PayloadSpec) -> Result<Vec<Option<Output>>, Error> {
+        let lone = |Candidate { request, .. }: &Candidate| Request {
             id: request.id.as_ref().map(|id| format!("{id}-alone")),
             cancel_after: None,
             ..request.clone()
@@ -141,12 +179,16 @@ impl Pass<'_> {
             self.sink
                 .event(RunEvent::warning(format!("{failed} of {total} reference requests failed; the first: {first}")));
         }
-        Ok(rows.into_iter().map(|row: Observation| row.outcome.is_complete().then_some(row.text)).collect())
+        let output = |row: Observation| {
+            let logprobs = row.judged.map(|judged| judged.logprobs).unwrap_or_default();
+            row.outcome.is_complete().then_some(Output { text: row.text, logprobs })
+        };
+        Ok(rows.into_iter().map(output).collect())
     }
 }
 
 /// The texts of these requests in the detailed result of an earlier run.
-fn read_texts(path: &Path, indices: &[usize], prepared: &Prepared) -> Result<Vec<Option<Vec<u8>>>, Error> {
+fn read_texts(path: &Path, indices: &[usize], prepared: &Prepared) -> Result<Vec<Option<Output>>, Error> {
     let wrong = |problem: &str| Error::NoReferences { problem: format!("{}: {problem}", path.display()) };
     let file = std::fs::read_to_string(path).map_err(|error| wrong(&error.to_string()))?;
     let result = parse(&file).map_err(|_| wrong("not a result file of one run"))?;
@@ -164,7 +206,8 @@ fn read_texts(path: &Path, indices: &[usize], prepared: &Prepared) -> Result<Vec
         if len.is_some() && own.is_some() && len != own {
             return Err(wrong("its prompts have other lengths: use the same dataset, --seed and --num-prompts"));
         }
-        Ok(texts[*index].as_str().filter(|text| !text.is_empty()).map(|text| text.as_bytes().to_vec()))
+        let text = texts[*index].as_str().filter(|text| !text.is_empty());
+        Ok(text.map(|text| Output { text: text.as_bytes().to_vec(), ..Output::default() }))
     };
     indices.iter().map(text).collect()
 }

@@ -50,6 +50,8 @@ impl Prepared {
         PayloadSpec {
             model: self.model_name.clone(),
             logprobs: traffic.logprobs,
+            keeps_logprobs: plan.check.is_some()
+                && (traffic.logprobs.is_some() || traffic.extra_body.get("logprobs").is_some()),
             ignore_eos: traffic.ignore_eos,
             chat_temperature: traffic.chat_temperature,
             pcm: traffic.pcm,

@@ -72,11 +72,20 @@ impl Found {
         })
     }
 
-    /// The largest finite load at which the client may have decided the test, and the verdict on that client.
+    /// The largest finite load at which the client may have decided the test, and the verdict on that client; the loads
+    /// that decide the answer come first.
     pub(super) fn unreliable(&self, target: &[Criterion]) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level.is_finite());
-        let doubted = limited.filter_map(|level| Some((level.level, client_doubt(level, target)?)));
-        doubted.max_by(|one, other| one.0.total_cmp(&other.0))
+        let doubted = limited.filter_map(|level| Some((level, client_doubt(level, target)?)));
+        let (level, doubt) =
+            doubted.max_by(|(a, _), (b, _)| self.decides(a).cmp(&self.decides(b)).then(a.level.total_cmp(&b.level)))?;
+        Some((level.level, doubt))
+    }
+
+    /// Whether a load is the answer, or the first larger one that failed.
+    fn decides(&self, level: &Level) -> bool {
+        let (left, right) = self.bracket();
+        level.level == left || (level.level == right && right.is_finite())
     }
 
     /// Seconds of load for the requested precision, as the range narrows with the square root of the time.
@@ -141,13 +150,11 @@ impl Found {
             }
             (Answer::Infeasible, None) | (Answer::Level(_), _) => {}
         }
-        // The client matters at the result and at the first larger load that failed.
-        let (left, right) = found.bracket();
-        let decides = |level: &&Level| level.level == left || (level.level == right && right.is_finite());
-        if found.levels.iter().filter(decides).any(|level| client_doubt(level, target).is_some()) {
+        if found.levels.iter().filter(|level| found.decides(level)).any(|level| client_doubt(level, target).is_some()) {
             return inconclusive("the client may have decided the levels next to the answer");
         }
         // Without a steady state only the throughput would say that the rate is sustained, and a burst delivers it too.
+        let (left, _) = found.bracket();
         let mut answer = found.levels.iter().filter(|level| level.level == left).flat_map(Level::runs).peekable();
         if answer.peek().is_some() && answer.all(|run| run.planned_rate().is_some() && run.steady_state().is_none()) {
             let flag = plan.flags.seconds;

@@ -5,7 +5,10 @@ use std::cell::Cell;
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::Value;
 use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict};
+use tacho_metrics::Interval;
 use tacho_record::ResultFields;
+use tacho_record::groups::split;
+use tacho_record::metric::Known;
 
 use super::answers::{Answer, Answers, Found, client_doubt};
 use super::pair::Pair;
@@ -170,12 +173,16 @@ impl Pair<'_> {
         if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             let means = self.means(target, level)?;
             let shown = target.iter().zip(&means);
-            let shown = shown.map(|(one, (metric, mean))| format!("{metric} = {mean:.2}{}", one.condition()));
+            let shown =
+                shown.map(|(one, (metric, mean))| format!("{metric} = {}{}", one.value_text(*mean), one.condition()));
             let (level, sustained) = (nearest.level, nearest.is_sustained());
             session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
         }
         if let Some((level, verdict)) = found.unreliable(target) {
             session.warn(SearchNote::ClientUnreliable { load, level, verdict });
+        }
+        if let Answer::Level(level) = found.answer {
+            self.unsure(target, found, level).into_iter().for_each(|text| session.warn(text));
         }
         if let Some(why) = inconclusive {
             session.warn(SearchNote::Inconclusive { why });
@@ -188,6 +195,22 @@ impl Pair<'_> {
         let all = found.levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.tools.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result)?;
         Ok(answers.store(session.tools.archive)?)
+    }
+
+    /// What the outputs at a load do not show for certain, though they met it.
+    fn unsure(&self, target: &[Criterion], found: &Found, level: f64) -> Vec<String> {
+        let runs = found.levels.iter().filter(|known| known.level == level).flat_map(Level::runs);
+        let unsure = |run: ResultFields<'_>, one: &Criterion| {
+            Known::find(split(&one.metric).1).filter(|known| known.is_of_outputs())?;
+            let (value, Interval { low, high }) = run.number(&one.metric).zip(run.interval(&one.metric))?;
+            let [value, from, to] = [value, low, high].map(|value| one.value_text(value));
+            let text = format!(
+                "at {level}, {} is met by {value}, 95% interval {from} to {to}: more outputs decide",
+                one.spoken()
+            );
+            (one.is_met(low) != one.is_met(high)).then_some(text)
+        };
+        runs.take(1).flat_map(|run| target.iter().filter_map(move |one| unsure(run, one))).collect()
     }
 
     /// The criteria in words, with the part of the runs at a load that they were compared with.

@@ -27,6 +27,8 @@ pub(crate) struct Choice {
     /// Text held back because a stop string may begin in it.
     held: Option<Held>,
     logprobs: Option<(usize, LogprobDraws)>,
+    /// Fraction of a token's probability that a fault moves to others.
+    pub(super) noise: f64,
     text_offset: usize,
     name_by_id: bool,
     only_repeats: bool,
@@ -101,6 +103,7 @@ impl Choice {
             decoder: Decoder::new(),
             held: (!ask.stop.is_empty()).then(|| Held { text: String::new(), sent: 0, reserve }),
             logprobs: ask.logprobs.map(|others| (others, LogprobDraws::new(draw))),
+            noise: 0.0,
             text_offset: 0,
             prompt,
         }
@@ -141,7 +144,7 @@ impl Choice {
 
     fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<TokenLogprobs> {
         let (others, draws) = self.logprobs.as_mut()?;
-        let logprob_tokens = draws.next(vocabulary, token, others.saturating_sub(1));
+        let logprob_tokens = draws.next(vocabulary, token, others.saturating_sub(1), self.noise);
         let by_id = self.name_by_id;
         let name = |id: u32| if by_id { format!("token_id:{id}") } else { tokenizer.decode(&[id]) };
         let tokens: Vec<_> = logprob_tokens.into_iter().map(|(id, logprob)| (name(id), logprob)).collect();

@@ -9,6 +9,9 @@ use crate::server::app::hashed;
 use crate::server::driver::Signal;
 use tacho_engine::Draw;
 
+/// Fraction of a token's probability that noise moves to other tokens.
+const NOISE: f64 = 0.2;
+
 impl Generation {
     /// Applies the first output fault that hits this choice; called before its first token.
     pub(super) fn corrupt(&mut self, signal: &Signal) {
@@ -56,6 +59,7 @@ impl Generation {
         }
         let choice = &mut self.choices[at];
         (choice.output, choice.silent) = (ids.into(), silent);
+        choice.noise = if kind == Corruption::Noise { NOISE } else { 0.0 };
     }
 }
 

@@ -140,7 +140,7 @@ fn prompt_logprobs(generation: &Generation, index: usize) -> Value {
     let mut draws = generation.prompt_draws(index);
     let app = &generation.app;
     let tokens = generation.choices[index].prompt.ids.iter().skip(1).map(|token| {
-        let ranked = draws.next(&app.vocabulary, *token, others.saturating_sub(1)).into_iter().enumerate();
+        let ranked = draws.next(&app.vocabulary, *token, others.saturating_sub(1), 0.0).into_iter().enumerate();
         let one = |(rank, (id, logprob)): (usize, (u32, f64))| {
             let decoded = app.spec.tokenizer.decode(&[id]);
             (id.to_string(), json!({"logprob": logprob, "rank": rank + 1, "decoded_token": decoded}))
