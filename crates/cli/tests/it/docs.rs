@@ -200,6 +200,8 @@ fn typed(text: String) -> Output {
     let mut shell = Command::new("timeout");
     shell.args(["600", "bash", "-eux", "-o", "pipefail", "commands.sh"]).current_dir(place.path());
     shell.env("PATH", path).env("HF_HUB_OFFLINE", "1").env("TACHO_TOKENIZER", "gpt2").env_remove("OPENAI_API_KEY");
+    // Searches and fits end sooner than a reader's.
+    shell.env("TACHO_BUDGET", "15").env("TACHO_SECONDS", "20");
     // Ports of the two engines behind the example's proxy.
     shell.env("PREFILL_PORT", Place::new().port.to_string()).env("DECODE_PORT", Place::new().port.to_string());
     let output = shell.stdin(Stdio::null()).output().unwrap();
