@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
 
 use tacho_metrics::TrustVerdict;
 
@@ -166,9 +165,7 @@ fn waiting(host: &str, port: &str) -> String {
 fn run(document: &str) {
     let text: String =
         blocks(document).into_iter().filter(|block| block.info == "sh").map(|block| block.text).collect();
-    let began = Instant::now();
     let output = typed(text);
-    println!("{:4} s  {document}", began.elapsed().as_secs());
     let tail =
         |text: &str| text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
     let (out, said) = (tail(&stdout(&output)), tail(&stderr(&output)));
