@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use tacho_metrics::interval::Interval;
+pub use tacho_metrics::outputs::{Dependence, Question};
 use tacho_metrics::{Sample, Samples, Share};
 use tacho_pyrand::Generator;
+use tacho_record::RunRecord;
 
 /// Probability of a false alarm over all questions of a run.
 pub const FALSE_ALARMS: f64 = 0.05;
@@ -33,48 +35,9 @@ pub struct Checked {
     pub groups: Vec<(String, String)>,
 }
 
-/// The answer to a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dependence {
-    /// Divergence depends on it.
-    Found,
-    /// If it does, by less than [`MARGIN`].
-    Excluded,
-    /// The outputs are too few to tell.
-    Inconclusive,
-}
-
-impl Dependence {
-    /// The answer in a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Dependence::Found => "yes",
-            Dependence::Excluded => "no",
-            Dependence::Inconclusive => "inconclusive",
-        }
-    }
-}
-
-/// A question: does divergence depend on this?
-#[derive(Debug, Clone, PartialEq)]
-pub struct Question {
-    /// What it may depend on, such as `load` or `class`.
-    pub factor: String,
-    /// The group that differs more, and the one that it is compared with.
-    pub groups: (String, String),
-    /// Difference of their divergences, and its 95% interval.
-    pub effect: f64,
-    /// Its confidence interval.
-    pub interval: Interval,
-    /// p-value, corrected for the number of questions.
-    pub p_value: f64,
-    /// The answer.
-    pub answer: Dependence,
-}
-
-/// Answers all questions that a run allows; empty without checked outputs.
-pub fn judge(samples: &Samples) -> Vec<Question> {
-    judge_rows(&checked(samples))
+/// Answers all questions that a run allows; empty without checked outputs. They are answered once.
+pub fn questions(record: &RunRecord) -> &[Question] {
+    record.dependences.get_or_init(|| judge_rows(&checked(&record.measured.samples)))
 }
 
 /// Answers all questions that these outputs allow.

@@ -132,6 +132,45 @@ impl OutputStatistics {
     }
 }
 
+/// The answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependence {
+    /// Divergence depends on it.
+    Found,
+    /// If it does, by less than a margin.
+    Excluded,
+    /// The outputs are too few to tell.
+    Inconclusive,
+}
+
+impl Dependence {
+    /// The answer in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Dependence::Found => "yes",
+            Dependence::Excluded => "no",
+            Dependence::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A question: does divergence depend on this?
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What it may depend on, such as `load` or `class`.
+    pub factor: String,
+    /// The group that differs more, and the one that it is compared with.
+    pub groups: (String, String),
+    /// Difference of their divergences, and its 95% interval.
+    pub effect: f64,
+    /// Its confidence interval.
+    pub interval: Interval,
+    /// p-value, corrected for the number of questions.
+    pub p_value: f64,
+    /// The answer.
+    pub answer: Dependence,
+}
+
 /// The scores of a grader under one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreStatistics {

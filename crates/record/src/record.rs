@@ -1,7 +1,10 @@
 //! The record of a run: setup, measurements and the metrics computed from them. All reports are made from it.
 
+use std::sync::OnceLock;
+
 use tacho_core::json::{Codec, Dict, FieldError, Value};
 use tacho_metrics::latency::successes;
+use tacho_metrics::outputs::Question;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::recovery::recoveries;
 use tacho_metrics::sessions::SessionSummary;
@@ -109,6 +112,8 @@ pub struct RunRecord {
     pub groups: Vec<Group>,
     /// Seconds that each stage takes to recover; `None` where that is undefined or does not happen.
     pub recoveries: Vec<Option<f64>>,
+    /// What the divergence of outputs depends on, once someone asks: the tests take time.
+    pub dependences: OnceLock<Vec<Question>>,
     burst: bool,
 }
 
@@ -149,6 +154,7 @@ impl RunRecord {
             sessions: None,
             groups: Vec::new(),
             recoveries: Vec::new(),
+            dependences: OnceLock::new(),
             burst,
         };
         // A load that changes has no steady state.

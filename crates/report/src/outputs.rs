@@ -1,7 +1,7 @@
 //! Checked and graded outputs: lines on a terminal, the objects of the result file, a section of the page.
 
 use tacho_core::OutputCheck;
-use tacho_decide::outputs::{Dependence, FALSE_ALARMS, MARGIN, Question, judge};
+use tacho_decide::outputs::{Dependence, FALSE_ALARMS, MARGIN, Question, questions};
 use tacho_metrics::{Interval, Sample, ScoreStatistics, Share};
 use tacho_record::RunRecord;
 
@@ -46,7 +46,7 @@ pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
 /// What the divergence depends on, in a line.
 pub(crate) fn dependence(record: &RunRecord) -> Option<(&'static str, String)> {
     record.open_loop.outputs.as_ref()?;
-    let questions = judge(&record.measured.samples);
+    let questions = questions(record);
     let with = |wanted: Dependence| questions.iter().filter(move |question| question.answer == wanted);
     let mut parts: Vec<String> = with(Dependence::Found)
         .map(|question| {
@@ -88,7 +88,7 @@ pub(crate) fn section(record: &RunRecord) -> String {
             p_value(question)
         )
     };
-    let rows: String = judge(&record.measured.samples).iter().map(row).collect();
+    let rows: String = questions(record).iter().map(row).collect();
     let summary = fact(record).map_or_else(String::new, |(_, text)| escape(&text));
     let differing = record.measured.samples.iter().filter(|sample| sample.check.as_ref().is_some_and(|c| c.differs()));
     let examples: String = differing.filter_map(|sample| example(&sample)).take(EXAMPLES).collect();

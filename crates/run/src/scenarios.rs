@@ -7,5 +7,6 @@ mod score;
 mod structured;
 
 pub use online::{Documents, Online, Pass, run_batches};
+pub(crate) use score::Constraint;
 use score::Judge;
 pub use structured::{answers, save};

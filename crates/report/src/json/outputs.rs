@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Keyed, ListOf, Optional};
 use tacho_core::view;
-use tacho_decide::outputs::{FALSE_ALARMS, Question, judge};
+use tacho_decide::outputs::{FALSE_ALARMS, Question, questions};
 use tacho_metrics::{OutputStatistics, ScoreStatistics};
 use tacho_record::RunRecord;
 use tacho_record::metric::score_key;
@@ -29,7 +29,7 @@ view! {
         /// False-alarm rate of all questions together.
         false_alarm_rate: f64 = FALSE_ALARMS,
         /// What the divergence may depend on.
-        questions: ListOf<QuestionPart> = judge(&r.measured.samples).iter().map(QuestionPart::of).collect(),
+        questions: ListOf<QuestionPart> = questions(r).iter().map(QuestionPart::of).collect(),
     }
 }
 

@@ -26,7 +26,7 @@ enum Part {
 }
 
 #[derive(Debug)]
-pub(super) struct Grammar {
+pub(crate) struct Grammar {
     rules: HashMap<String, Part>,
 }
 

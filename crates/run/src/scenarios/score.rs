@@ -10,57 +10,67 @@ use tacho_workload::scenarios::ConstraintKind;
 use super::grammar::Grammar;
 use super::schema::Schema;
 
+/// A compiled constraint.
+pub(crate) enum Constraint {
+    Schema(Schema),
+    /// vLLM checks only the beginning of a text; a valid one matches as a whole.
+    Pattern {
+        start: Regex,
+        whole: Regex,
+    },
+    Grammar(Grammar),
+    Choice(Vec<String>),
+}
+
+impl Constraint {
+    /// `None` if it cannot be evaluated. A schema may be given as text.
+    pub(crate) fn read(kind: ConstraintKind, value: &Value) -> Option<Self> {
+        let text = value.as_str().unwrap_or_default();
+        let pattern = |end: &str| Regex::new(&format!("^(?:{text}){end}")).ok();
+        Some(match kind {
+            ConstraintKind::Json => Constraint::Schema(Schema::compile(match value {
+                Value::Str(text) => parse(text).ok()?,
+                other => other.clone(),
+            })?),
+            ConstraintKind::Regex => Constraint::Pattern { start: pattern("")?, whole: pattern("$")? },
+            ConstraintKind::Grammar => Constraint::Grammar(Grammar::read(text)?),
+            ConstraintKind::Choice => {
+                let choices = value.as_list().unwrap_or_default().iter().filter_map(Value::as_str);
+                Constraint::Choice(choices.map(str::to_owned).collect())
+            }
+        })
+    }
+
+    /// Whether a text satisfies it; `None` if that is unknown.
+    pub(crate) fn accepts(&self, text: &str) -> Option<bool> {
+        match self {
+            Constraint::Schema(schema) => strict(text.trim()).map_or(Some(false), |document| schema.accepts(&document)),
+            Constraint::Pattern { whole, .. } => Some(whole.is_match(text)),
+            Constraint::Grammar(grammar) => Some(grammar.accepts(text)),
+            Constraint::Choice(choices) => Some(choices.iter().any(|choice| choice == text)),
+        }
+    }
+}
+
 /// Judges responses; constraints are compiled once.
 #[derive(Default)]
 pub(super) struct Judge {
-    schemas: HashMap<String, Option<Schema>>,
-    patterns: HashMap<String, Option<(Regex, Regex)>>,
-    grammars: HashMap<String, Option<Grammar>>,
+    known: HashMap<String, Option<Constraint>>,
 }
 
 impl Judge {
-    pub(super) fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
-        match kind {
-            ConstraintKind::Grammar => self.sentence(constraint.as_str().unwrap_or_default(), text),
-            ConstraintKind::Choice => {
-                let chosen = constraint.as_list().unwrap_or_default().iter().any(|item| item.as_str() == Some(text));
-                Verdict { loose: Some(chosen), parses: None, obeys: Some(chosen) }
-            }
-            ConstraintKind::Regex => self.matched(constraint.as_str().unwrap_or_default(), text),
-            ConstraintKind::Json => self.json(constraint, text),
-        }
-    }
-
-    /// vLLM has no score for grammars. An invalid one is not judged.
-    fn sentence(&mut self, rules: &str, text: &str) -> Verdict {
-        let grammar = self.grammars.entry(rules.to_owned()).or_insert_with(|| Grammar::read(rules));
-        Verdict { obeys: grammar.as_ref().map(|grammar| grammar.accepts(text)), ..Verdict::default() }
-    }
-
-    /// vLLM checks only the beginning; here the whole text must match.
-    fn matched(&mut self, pattern: &str, text: &str) -> Verdict {
-        let compile =
-            || Some((Regex::new(&format!("^(?:{pattern})")).ok()?, Regex::new(&format!("^(?:{pattern})$")).ok()?));
-        let compiled = self.patterns.entry(pattern.to_owned()).or_insert_with(compile);
-        let Some((start, whole)) = compiled else { return Verdict::default() };
-        Verdict { loose: Some(start.is_match(text)), parses: None, obeys: Some(whole.is_match(text)) }
-    }
-
-    fn json(&mut self, schema: &Value, text: &str) -> Verdict {
-        let document = strict(text.trim());
-        let obeys = match (&document, self.schema(schema)) {
-            (None, _) => Some(false),
-            (Some(document), Some(schema)) => schema.accepts(document),
-            (Some(_), None) => None,
+    pub(super) fn verdict(&mut self, kind: ConstraintKind, value: &Value, text: &str) -> Verdict {
+        let known = self.known.entry(dumps(value)).or_insert_with(|| Constraint::read(kind, value)).as_ref();
+        let obeys = known.and_then(|constraint| constraint.accepts(text));
+        let parses = (kind == ConstraintKind::Json).then(|| strict(text.trim()).is_some());
+        let loose = match (kind, known) {
+            (ConstraintKind::Json, _) => Some(loosely_json(text)),
+            (_, Some(Constraint::Pattern { start, .. })) => Some(start.is_match(text)),
+            // vLLM has no score for grammars.
+            (ConstraintKind::Choice, _) => obeys,
+            _ => None,
         };
-        Verdict { loose: Some(loosely_json(text)), parses: Some(document.is_some()), obeys }
-    }
-
-    /// The compiled schema, which may be given as text; `None` if it cannot be evaluated.
-    fn schema(&mut self, schema: &Value) -> Option<&Schema> {
-        let text = schema.as_str().map_or_else(|| dumps(schema), str::to_owned);
-        let compile = |text: &str| Schema::compile(parse(text).ok()?);
-        self.schemas.entry(text.clone()).or_insert_with(|| compile(&text)).as_ref()
+        Verdict { loose, parses, obeys: if parses == Some(false) { Some(false) } else { obeys } }
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::mask_known;
 use tacho_core::{Content, Observation, Request, dict};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::outputs::ACCURACY;
 
 use compare::{Traits, compare};
@@ -114,8 +115,8 @@ impl Judge {
     }
 
     /// The scores of a command, by request; the run is over.
-    pub(crate) fn scores(&self, prepared: &Prepared) -> Result<HashMap<usize, Value>, Error> {
-        self.grader.as_ref().map_or_else(|| Ok(HashMap::new()), |grader| grader.scores(prepared))
+    pub(crate) fn scores(&self, prepared: &Prepared, stop: &StopSignal) -> Result<HashMap<usize, Value>, Error> {
+        self.grader.as_ref().map_or_else(|| Ok(HashMap::new()), |grader| grader.scores(prepared, stop))
     }
 }
 
@@ -172,7 +173,7 @@ impl Grader {
         }
     }
 
-    fn scores(&self, prepared: &Prepared) -> Result<HashMap<usize, Value>, Error> {
+    fn scores(&self, prepared: &Prepared, stop: &StopSignal) -> Result<HashMap<usize, Value>, Error> {
         let GradePlan::Command(command) = &self.plan else { return Ok(HashMap::new()) };
         let outputs = std::mem::take(&mut *self.outputs.lock().unwrap_or_else(PoisonError::into_inner));
         let line = |(index, output): &(usize, Vec<u8>)| {
@@ -186,7 +187,7 @@ impl Grader {
             .into())
         };
         let lines = outputs.iter().map(line).collect::<Result<Vec<Value>, Error>>()?;
-        let scores = grade_command::scores(command, &lines)?;
+        let scores = grade_command::scores(command, &lines, stop)?;
         Ok(outputs.into_iter().map(|(index, _)| index).zip(scores).collect())
     }
 }

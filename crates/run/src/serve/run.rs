@@ -66,7 +66,7 @@ pub fn run(
     // Frees the encoded requests and response buffers, which take as much memory as all that follows.
     drop(components);
     tacho_client::return_memory();
-    let scores = judge.scores(&prepared);
+    let scores = judge.scores(&prepared, stop);
     finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance, replicas, scores })
 }
 

@@ -76,7 +76,7 @@ flags! {
                  --save-detailed wrote.").tagged(NEEDS_SERVER | WHOLE_RUN).needs(&["--check-outputs"]);
             grade: Option<GradeRule> = own(&["--grade"], Choice(&GradeRule::NAMES), "RULE", Unset, &CHECKS,
                 "Grade outputs by the \"answer\" of their rows in --dataset-name custom: the whole text, the last number, the letter of a \
-                 choice, as in GSM8K or AIME, a pattern, or JSON fields. The result has the accuracy.")
+                 choice, as in GSM8K or AIME, a pattern, JSON fields, a JSON Schema, or a grammar. The result has the accuracy.")
                 .tagged(NEEDS_SERVER | WHOLE_RUN).excludes(&["--grade-command", "--sessions", "--multi-turn", "--resume", "--strict-parity"]) => grade;
             grade_command: Option<String> = own(&["--grade-command"], Str, "CMD", Unset, &CHECKS,
                 "Command that grades outputs after the run: it reads a JSON line with index, request, output and reference for each, and writes \

@@ -5,6 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_workload::scenarios::ConstraintKind;
+
+use crate::scenarios::Constraint;
 
 tacho_core::named! {
     /// How an answer is found in an output and compared.
@@ -24,6 +27,10 @@ tacho_core::named! {
         Regex = "regex",
         /// The output is a JSON object with the fields of the answer.
         Json = "json",
+        /// The output is a JSON document that the answer, a JSON Schema, accepts.
+        Schema = "schema",
+        /// The output is a sentence of the answer, a grammar in vLLM's EBNF.
+        Grammar = "grammar",
     }
 }
 
@@ -47,8 +54,18 @@ impl GradeRule {
             GradeRule::Choice => (letter(&text).is_some(), "a letter or an index from 0 to 9"),
             GradeRule::Regex => (Regex::new(&text).is_ok(), "a valid pattern"),
             GradeRule::Json => (answer_object(answer).is_some(), "a JSON object"),
+            GradeRule::Schema => {
+                (self.constraint(answer).is_some(), "a JSON Schema without references to other documents")
+            }
+            GradeRule::Grammar => (self.constraint(answer).is_some(), "a grammar"),
         };
         (!is_usable).then_some(needed)
+    }
+
+    /// The answer as a constraint of the output.
+    fn constraint(self, answer: &Value) -> Option<Constraint> {
+        let kind = if self == GradeRule::Grammar { ConstraintKind::Grammar } else { ConstraintKind::Json };
+        Constraint::read(kind, answer)
     }
 
     /// Whether the output has the answer, which the rule can use.
@@ -69,6 +86,9 @@ impl GradeRule {
             },
             GradeRule::Choice => choice(output).is_some_and(|own| Some(own) == letter(&text)),
             GradeRule::Regex => Regex::new(&text).is_ok_and(|pattern| pattern.is_match(output)),
+            GradeRule::Schema | GradeRule::Grammar => {
+                self.constraint(answer).is_some_and(|constraint| constraint.accepts(output) == Some(true))
+            }
             GradeRule::Json => object(output).zip(answer_object(answer)).is_some_and(|(own, expected)| {
                 expected.iter().all(|(key, value)| own.get(key).is_some_and(|own| is_same(own, value)))
             }),
@@ -147,6 +167,8 @@ mod tests {
             (GradeRule::Choice, "12"),
             (GradeRule::Regex, r#""(""#),
             (GradeRule::Json, r#""a""#),
+            (GradeRule::Schema, r#"{"$ref": "http://example.com/s"}"#),
+            (GradeRule::Grammar, r#""root ::= other""#),
         ];
         let missing = |rule: GradeRule, text: &str| rule.missing(&parse(text).unwrap());
         let fits = [
@@ -168,7 +190,7 @@ mod tests {
 
     #[test]
     fn answers_are_found_as_the_harnesses_find_them() {
-        let cases: [(GradeRule, &str, &str, bool); 21] = [
+        let cases: [(GradeRule, &str, &str, bool); 25] = [
             (GradeRule::Exact, " Paris\n", r#""Paris""#, true),
             (GradeRule::Exact, "Paris.", r#""Paris""#, false),
             (GradeRule::Numeric, "It costs $1,234.50 in all.", "1234.5", true),
@@ -190,6 +212,10 @@ mod tests {
             (GradeRule::Json, "```json\n{\"a\": 3.0, \"b\": [1], \"c\": 0}\n```", r#"{"a": 3, "b": [1]}"#, true),
             (GradeRule::Json, "{\"a\": 3}", r#"{"a": 3, "b": 1}"#, false),
             (GradeRule::Json, "not JSON", r#"{"a": 3}"#, false),
+            (GradeRule::Schema, " {\"a\": 3}\n", r#"{"required": ["a"], "type": "object"}"#, true),
+            (GradeRule::Schema, "{\"b\": 3}", r#"{"required": ["a"], "type": "object"}"#, false),
+            (GradeRule::Grammar, "aab", r#""root ::= \"a\"+ \"b\"""#, true),
+            (GradeRule::Grammar, "ab?", r#""root ::= \"a\"+ \"b\"""#, false),
         ];
         for (rule, output, answer, correct) in cases {
             assert_eq!(rule.is_correct(output, &parse(answer).unwrap()), correct, "{rule:?} {output} {answer}");
