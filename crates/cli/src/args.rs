@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod error;
+pub(crate) mod explain;
 pub(crate) mod fit;
 #[cfg(test)]
 mod fuzz;

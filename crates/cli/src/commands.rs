@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod convert;
 mod dataset;
+mod explain;
 mod fit;
 #[cfg(test)]
 mod fuzz;
@@ -40,6 +41,7 @@ use crate::args::capacity::CapacityArgs;
 use crate::args::check::CheckArgs;
 use crate::args::compare::CompareArgs;
 use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
+use crate::args::explain::ExplainArgs;
 use crate::args::fit::FitArgs;
 use crate::args::gate::GateArgs;
 use crate::args::multi_turn::MultiTurnArgs;
@@ -117,6 +119,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(CompareArgs::read(&v), compare::run) },
     Command { spellings: &["gate"], section: RESULTS, table: &args::gate::TABLE,
         prepare: |v| task(GateArgs::read(&v), gate::run) },
+    Command { spellings: &["explain"], section: RESULTS, table: &args::explain::TABLE,
+        prepare: |v| task(ExplainArgs::parse(&v), explain::run) },
     Command { spellings: &["check"], section: RESULTS, table: &args::check::TABLE,
         prepare: |v| task(CheckArgs::parse(&v), check::run) },
     Command { spellings: &["report"], section: RESULTS, table: &args::report::TABLE,

@@ -32,7 +32,7 @@ pub use noise::Slowdown;
 pub use processor_sharing::ProcessorSharing;
 pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
-pub use scheduler::{Engine, Step};
+pub use scheduler::{Engine, Scheduled, Step};
 pub use sequence::SeqId;
 pub use spec::{EngineSpec, LIMITS, Limit, NamedLimit, Policy, Transfer};
 pub use stats::{Histogram, Stats};

@@ -25,6 +25,18 @@ pub struct Step {
     pub takes: Duration,
 }
 
+/// A sequence's part of a step, for tests that need to know what the engine did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduled {
+    pub id: SeqId,
+    /// Tokens computed in the step, and before it.
+    pub tokens: usize,
+    pub computed: usize,
+    pub is_decode: bool,
+    /// Whether a preempted sequence computes its context again.
+    pub is_recomputed: bool,
+}
+
 /// Position of a running sequence after blocks were allocated for it.
 enum Room {
     /// Still running at this index.
@@ -48,6 +60,8 @@ pub struct Engine {
     displaced: bool,
     stats: Stats,
     noise: Option<Noise>,
+    /// The last scheduled batch, if it is recorded.
+    batch: Option<Vec<Scheduled>>,
 }
 
 impl Engine {
@@ -64,12 +78,23 @@ impl Engine {
             displaced: false,
             stats: Stats::default(),
             noise: None,
+            batch: None,
         })
     }
 
     /// Makes step times random: a relative standard deviation, and a slowdown over time.
     pub fn set_noise(&mut self, spread: f64, slowdown: Option<&Slowdown>, seed: u64) {
         self.noise = Noise::new(spread, (self.cost.schedule_noise, self.cost.schedule_drift), slowdown, seed);
+    }
+
+    /// Records the sequences of each step for [`Engine::batch`].
+    pub fn record_batches(&mut self) {
+        self.batch = Some(Vec::new());
+    }
+
+    /// The sequences of the last scheduled step; empty unless they are recorded.
+    pub fn batch(&self) -> &[Scheduled] {
+        self.batch.as_deref().unwrap_or_default()
     }
 
     /// Appends a job to the queue, or returns why it can never run.
@@ -292,10 +317,17 @@ impl Engine {
     fn advance(&mut self) -> (BatchShape, f64) {
         let (mut batch, mut attention) = (BatchShape::default(), 0.0);
         let (mark, repeated) = (self.flights.mark(), self.repeated_reads());
+        self.batch.iter_mut().for_each(Vec::clear);
         for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             batch.sequences += 1;
             batch.kv_tokens += sequence.computed + sequence.scheduled;
-            if sequence.decoding() {
+            let is_decode = sequence.decoding();
+            if let Some(recorded) = &mut self.batch {
+                let (id, tokens, computed) = (sequence.id, sequence.scheduled, sequence.computed);
+                let is_recomputed = !is_decode && sequence.produced > 0;
+                recorded.push(Scheduled { id, tokens, computed, is_decode, is_recomputed });
+            }
+            if is_decode {
                 batch.decode_sequences += 1;
             } else {
                 batch.prefill_tokens += sequence.scheduled;

@@ -4,7 +4,7 @@
 mod async_scheduling;
 mod async_steps;
 mod batch_of_one;
-mod costs;
+pub(crate) mod costs;
 mod error;
 mod experiment;
 mod fitted;
@@ -16,10 +16,10 @@ mod padding;
 mod prefix_caching;
 mod profile;
 mod regress;
-mod robust;
+pub(crate) mod robust;
 mod slowdown;
 mod step_comparison;
-mod steps;
+pub(crate) mod steps;
 mod trace;
 
 pub use async_scheduling::AsyncScheduling;

@@ -1,6 +1,7 @@
-//! Capacity planning from a fitted cost model: `fit` estimates the model from measurements, `predict` simulates a workload
-//! with it, and `plan` searches for the replicas that a rate needs. No sockets, no clock.
+//! Cost models of engines: `fit` estimates one from measurements, `predict` simulates a workload with it, `plan` searches
+//! for the replicas that a rate needs, and `explain` attributes the latencies of a run to causes. No sockets, no clock.
 
+pub mod explain;
 pub mod fit;
 pub mod plan;
 pub mod predict;

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod acceptance;
+pub mod attribution;
 pub mod caveat;
 pub mod concurrency;
 pub mod fluidity;
@@ -31,6 +32,7 @@ pub mod trust;
 mod workers;
 
 pub use acceptance::{Acceptance, AcceptanceLength};
+pub use attribution::Attribution;
 pub use caveat::{Caveat, Severity};
 pub use fluidity::Fluidity;
 pub use media::{AudioSummary, AudioTotals, MediaSummary};

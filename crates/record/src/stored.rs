@@ -5,6 +5,7 @@ mod check;
 mod groups;
 mod lists;
 mod pooled;
+mod samples;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! All output of a run for people, files and CI: terminal, HTML pages, plots, JSON and other formats. It is made from
 //! finished records, and from events during a run. The only library that prints.
 
+pub mod attribution;
 pub mod card;
 pub mod compare;
 pub mod console;

@@ -165,6 +165,7 @@ fn report(
     let (width, color) = tacho_report::style::screen();
     let mut out = tacho_report::out();
     out.write_all(view.gate.text(width, color).as_bytes())?;
+    gate::say_why(base, new, decisions, width)?;
     for finding in findings {
         writeln!(out, "{}", harmless_line(&finding.text()))?;
     }

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use anyhow::bail;
 use tacho_core::json::Dict;
 use tacho_decide::compare::Terms;
-use tacho_decide::gate::{FailureRule, Judgement, judge};
+use tacho_decide::gate::{Decision, FailureRule, Judgement, judge};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::compare::{GateView, delivered, difference, load, settings, varied};
+use tacho_report::style::fold;
 use tacho_report::{Error, inputs};
 
+use super::explain::of_difference;
 use crate::args::gate::GateArgs;
 use crate::exit::Exit;
 
@@ -40,7 +42,24 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     };
     let (width, color) = tacho_report::style::screen();
     tacho_report::out().write_all(view.text(width, color).as_bytes())?;
+    say_why(&base, &new, &decisions, width)?;
     Ok(code(Judgement::overall(&failures, &decisions), args.allow_inconclusive))
+}
+
+/// Prints which part of the latency made each regression, where the results have the times of their tokens.
+pub(super) fn say_why(
+    base: &[StoredRun],
+    new: &[StoredRun],
+    decisions: &[Decision],
+    width: usize,
+) -> anyhow::Result<()> {
+    let regressed = decisions.iter().filter(|decision| decision.judgement == Judgement::Beyond);
+    let keys: Vec<&str> = regressed.map(|decision| decision.effect.key.as_str()).collect();
+    for sentence in of_difference(base, new, &keys) {
+        let lines = fold(&format!("why: {sentence}"), width, 2);
+        writeln!(tacho_report::out(), "{}", lines.join("\n"))?;
+    }
+    Ok(())
 }
 
 /// Exit code 3 for a regression, and if it is not clear that there is none.

@@ -66,7 +66,8 @@ impl Outputs {
             saved(path);
         }
         if let Some(path) = &self.page {
-            run::save(record, about, path)?;
+            let attribution = super::explain::of_record(record, None).ok();
+            run::save(record, &About { attribution, ..about.clone() }, path)?;
             saved(path);
         }
         if let Some(path) = &self.card {

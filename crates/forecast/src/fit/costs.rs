@@ -53,7 +53,7 @@ pub(super) fn costs(steps: &[Step]) -> Option<Costs> {
 }
 
 /// Costs by least squares, with iterative trimming of outliers.
-pub(super) fn robust(steps: &[Step]) -> Option<Costs> {
+pub(crate) fn robust(steps: &[Step]) -> Option<Costs> {
     let mut near = costs(steps)?;
     for _ in 0..4 {
         let off = |step: &Step| (step.seconds / near.seconds(step)).ln();

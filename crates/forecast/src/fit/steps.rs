@@ -1,5 +1,7 @@
 //! Engine steps, reconstructed from token arrival times: all sequences of a batch get their tokens together.
 
+use std::borrow::Borrow;
+
 use super::memory_bound::ComputeBound;
 use super::trace::Traced;
 use tacho_engine::EngineSpec;
@@ -108,13 +110,13 @@ pub struct Found {
 
 /// Tokens that arrived together.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     /// Time of the first of them.
-    pub(super) at: f64,
+    pub(crate) at: f64,
     /// Time of the last of them.
-    pub(super) until: f64,
+    pub(crate) until: f64,
     /// Request and index of the token.
-    pub(super) tokens: Vec<(usize, usize)>,
+    pub(crate) tokens: Vec<(usize, usize)>,
 }
 
 impl Cluster {
@@ -317,16 +319,18 @@ impl<'a> Watch<'a> {
 }
 
 /// Groups tokens by time: a cluster ends with a gap, or where a request would have two tokens in it.
-pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
-    let numbered = |(request, one): (usize, &Traced)| {
-        one.tokens.iter().enumerate().map(move |(index, at)| (*at, request, index)).collect::<Vec<_>>()
-    };
-    let mut tokens: Vec<(f64, usize, usize)> = traced.iter().enumerate().flat_map(numbered).collect();
-    tokens.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
+pub(crate) fn clusters<T: Borrow<Traced>>(traced: &[T]) -> Vec<Cluster> {
     let gap = gap(traced);
+    let mut tokens: Vec<(f64, u32, u32)> = Vec::new();
+    for (request, one) in traced.iter().enumerate() {
+        let numbered = one.borrow().tokens.iter().enumerate();
+        tokens.extend(numbered.map(|(index, at)| (*at, request as u32, index as u32)));
+    }
+    tokens.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
     let mut clusters: Vec<Cluster> = Vec::new();
     let (mut last, mut seen) = (f64::NEG_INFINITY, vec![usize::MAX; traced.len()]);
     for (at, request, index) in tokens {
+        let (request, index) = (request as usize, index as usize);
         let current = clusters.len().wrapping_sub(1);
         if at - last > gap || (!clusters.is_empty() && seen[request] == current) {
             clusters.push(Cluster { at, until: at, tokens: Vec::new() });
@@ -341,17 +345,17 @@ pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
 }
 
 /// Half of nearly the shortest inter-token time of a request.
-fn gap(traced: &[Traced]) -> f64 {
+fn gap<T: Borrow<Traced>>(traced: &[T]) -> f64 {
     let mut gaps: Vec<f64> = traced
         .iter()
-        .flat_map(|one| one.tokens.windows(2).map(|pair| pair[1] - pair[0]))
+        .flat_map(|one| one.borrow().tokens.windows(2).map(|pair| pair[1] - pair[0]))
         .filter(|gap| *gap > 0.0)
         .collect();
     if gaps.is_empty() {
         return 0.0;
     }
-    gaps.sort_by(f64::total_cmp);
-    gaps[gaps.len() / 20] / 2.0
+    let rank = gaps.len() / 20;
+    *gaps.select_nth_unstable_by(rank, f64::total_cmp).1 / 2.0
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod async_scheduling;
+mod causes;
 mod fit;
 mod limits;
 mod planted;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::telemetry::Track;
-use crate::vocabulary::{CONCEPTS, sum_of};
+use crate::vocabulary::{CONCEPTS, Phase, counters_of};
 
 /// Metrics about the server's process, not about its requests.
 const PROCESS_PREFIXES: [&str; 2] = ["python_", "process_"];
@@ -179,6 +179,12 @@ impl ServerMetrics {
         COUNTERS.into_iter().find_map(rate)
     }
 
+    /// Mean seconds of a phase over the requests of the run, where the server measures it.
+    pub fn phase_seconds(&self, phase: Phase) -> Option<f64> {
+        let [sum, count] = phase.counters().map(|name| self.get(name).and_then(Series::growth));
+        Some(sum? / count.filter(|count| *count > 0.0)?)
+    }
+
     /// Tokens per block of the server's prefix cache, where it reports them.
     pub fn block_size(&self) -> Option<u64> {
         self.get(BLOCK_SIZE).and_then(Series::max).map(|tokens| tokens as u64)
@@ -200,8 +206,8 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
         if words.next() == Some("#") && words.next() == Some("TYPE") {
             let (name, kind) = (words.next(), words.next());
             kinds.extend(name.zip(kind.and_then(series_kind)));
-            let sum = name.filter(|_| kind == Some("histogram")).and_then(sum_of);
-            kinds.extend(sum.map(|sum| (sum, SeriesKind::Counter)));
+            let counters = name.filter(|_| kind == Some("histogram")).into_iter().flat_map(counters_of);
+            kinds.extend(counters.map(|counter| (counter, SeriesKind::Counter)));
         } else if !line.starts_with('#') && !PROCESS_PREFIXES.iter().any(|prefix| line.starts_with(prefix)) {
             let Some((name, labels, value)) = labelled(line) else { continue };
             if let Some(tokens) = block_size(name, labels) {

@@ -49,8 +49,34 @@ pub(crate) const NAMES: &[(Concept, &[&str])] = &[
     ),
 ];
 
-/// The sum of a histogram that stands for a concept, if any. Such a sum only grows, as a counter does.
-pub(crate) fn sum_of(histogram: &str) -> Option<&'static str> {
-    let mut names = NAMES.iter().flat_map(|(_, names)| *names).copied();
-    names.find(|name| name.strip_suffix("_sum") == Some(histogram))
+tacho_core::named! {
+    /// A phase of a request whose time engines measure themselves.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Phase {
+        /// From arrival to the first iteration.
+        Queue = "queue",
+        /// From there to the first token.
+        Prefill = "prefill",
+        /// From there to the last token.
+        Decode = "decode",
+    }
+}
+
+impl Phase {
+    /// Sum and count of its histogram.
+    pub(crate) const fn counters(self) -> [&'static str; 2] {
+        match self {
+            Phase::Queue => ["vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"],
+            Phase::Prefill => ["vllm:request_prefill_time_seconds_sum", "vllm:request_prefill_time_seconds_count"],
+            Phase::Decode => ["vllm:request_decode_time_seconds_sum", "vllm:request_decode_time_seconds_count"],
+        }
+    }
+}
+
+/// The sum of a histogram that stands for a concept, and sum and count of one for a phase. Both only grow, as a counter
+/// does.
+pub(crate) fn counters_of(histogram: &str) -> impl Iterator<Item = &'static str> {
+    let concepts = NAMES.iter().flat_map(|(_, names)| *names).copied().filter(|name| name.ends_with("_sum"));
+    let all = concepts.chain(Phase::ALL.into_iter().flat_map(Phase::counters));
+    all.filter(move |name| name.rsplit_once('_').is_some_and(|(of, _)| of == histogram))
 }

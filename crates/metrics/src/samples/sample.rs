@@ -193,7 +193,7 @@ impl Sample {
 
     /// Events without a token, such as a role or a finish reason: before the first content, and at the end. The server's
     /// count tells how many there are; without it, only those before the first content are known.
-    fn silent_events(&self) -> (usize, usize) {
+    pub fn silent_events(&self) -> (usize, usize) {
         let Some(first) = self.first_content else { return (0, 0) };
         // Timestamps are whole nanoseconds.
         let (mut time, mut lead) = (self.ttft + 5e-10, 0);

@@ -9,13 +9,14 @@ mod words;
 use std::io::{self, Write};
 use std::path::Path;
 
+use tacho_metrics::Attribution;
 use tacho_record::RunRecord;
 
 use super::{Document, in_script, packed};
 use crate::Error;
 use crate::groups::{GroupTable, tables};
 use crate::json::write_whole;
-use crate::{outputs, sessions};
+use crate::{attribution, outputs, sessions};
 
 const SCRIPT: &str = include_str!("run/run.js");
 
@@ -26,6 +27,8 @@ pub struct About {
     pub client: Option<String>,
     /// Warnings in addition to those of the record.
     pub warnings: Vec<String>,
+    /// Where the time went, if that could be attributed.
+    pub attribution: Option<Attribution>,
 }
 
 pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error> {
@@ -40,6 +43,7 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
         head.html(),
         words::cards(record)
             + &words::failure_kinds(record)
+            + &about.attribution.as_ref().map(attribution::section).unwrap_or_default()
             + &outputs::section(record)
             + &sessions::section(record)
             + &groups,

@@ -49,7 +49,7 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
 /// Reports a run whose requests are known.
 fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     args.outputs.print(&run.record)?;
-    let about = About { client: run.client.clone(), warnings: run.warnings.clone() };
+    let about = About { client: run.client.clone(), warnings: run.warnings.clone(), ..About::default() };
     args.outputs.write(&run.record, &about)?;
     if let Some(path) = &args.flags.plot_timeline {
         let (low, high) = args.flags.timeline_itl_thresholds;

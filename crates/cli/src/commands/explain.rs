@@ -1,0 +1,107 @@
+//! `tacho explain`: reads a run and attributes its latencies to causes.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use tacho_core::json::{Dict, Value, dumps_indented};
+use tacho_engine::Machine;
+use tacho_forecast::explain::{Known, explain};
+use tacho_metrics::{Attribution, Task};
+use tacho_record::restored::restored;
+use tacho_record::{ResultKind, RunRecord, StoredRun};
+use tacho_report::{attribution, results};
+use tacho_rowlog::Stored;
+use tacho_run::offline::OFFLINE;
+use tacho_run::rebuild::{Changes, rebuild};
+
+use super::compare::sides::log_of;
+use super::sim::hub;
+use crate::args::explain::ExplainArgs;
+use crate::exit::Exit;
+
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let machine = args.profile.as_deref().map(machine).transpose()?;
+    let read = |path: &Path| {
+        let record = record(path)?;
+        let found = of_record(&record, machine.as_ref()).with_context(|| shown(path))?;
+        anyhow::Ok((record, found))
+    };
+    let (record, found) = read(&args.run[0])?;
+    let width = tacho_report::style::screen().0;
+    let server = &record.measured.server;
+    let (text, json): (String, Dict) = match (&args.compare, args.request) {
+        (Some(other), _) => {
+            let (_, base) = read(other)?;
+            (attribution::difference_text(&base, &found, width), attribution::difference_json(&base, &found))
+        }
+        (None, Some(index)) => {
+            let Some(request) = found.requests.iter().find(|request| request.index == index) else {
+                bail!("{}: request {index} has no complete response", shown(&args.run[0]));
+            };
+            (attribution::request_text(request), attribution::request_json(request))
+        }
+        (None, None) => (attribution::text(&found, server, width), attribution::json(&found, server)),
+    };
+    let text = if args.json { dumps_indented(&Value::Dict(json), 2) + "\n" } else { text };
+    tacho_report::out().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn shown(path: &Path) -> String {
+    format!("{} cannot be explained", path.display())
+}
+
+fn machine(path: &Path) -> anyhow::Result<Machine> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("the profile {shown} cannot be read"))?;
+    Ok(Machine::parse(&text, &shown)?)
+}
+
+/// The record of a log, or of a result with the times of its requests.
+fn record(path: &Path) -> anyhow::Result<RunRecord> {
+    if Stored::is_log(path) {
+        if Stored::open(path)?.manifest().more.get(OFFLINE).is_some() {
+            bail!("{}: the log of an offline run has no token times", shown(path));
+        }
+        return Ok(rebuild(path, &Changes::default(), &hub(), &()).with_context(|| shown(path))?.record);
+    }
+    if path.is_dir() {
+        bail!("{}: it is a directory without a log; pass a result, or a directory that --log wrote", shown(path));
+    }
+    let dicts = results::read(path)?;
+    let [dict] = dicts.as_slice() else { bail!("{}: it holds {} results", shown(path), dicts.len()) };
+    if ResultKind::of(dict) != Some(ResultKind::Serving) {
+        bail!("{}: it is not the result of a serving run", shown(path));
+    }
+    if let Some(log) = log_of(path, dict) {
+        return record(&log);
+    }
+    let found = restored(dict, |_| ()).with_context(|| shown(path))?;
+    let found = found.with_context(|| {
+        format!("{}: it does not keep the times of its requests; run with --save-detailed", shown(path))
+    });
+    Ok(found?.record)
+}
+
+/// The attribution of a run.
+pub(in crate::commands) fn of_record(record: &RunRecord, machine: Option<&Machine>) -> anyhow::Result<Attribution> {
+    if record.setup.task != Task::Generation {
+        bail!("responses without generated tokens have no iterations to reconstruct");
+    }
+    Ok(explain(&record.measured.samples, Known { is_paced: record.setup.is_paced(), machine })?)
+}
+
+/// What made the metrics of `keys` differ, where both sides have what that needs.
+pub(in crate::commands) fn of_difference(base: &[StoredRun], new: &[StoredRun], keys: &[&str]) -> Vec<String> {
+    let pooled = |runs: &[StoredRun]| {
+        let mut all = Attribution::default();
+        for run in runs {
+            all.append(explain(&run.samples(), Known { is_paced: run.is_paced(), machine: None }).ok()?);
+        }
+        Some(all)
+    };
+    // Most gates pass: nothing is explained then.
+    let both = (!keys.is_empty()).then(|| pooled(base).zip(pooled(new))).flatten();
+    both.map_or_else(Vec::new, |(base, new)| attribution::differences(&base, &new, keys))
+}

@@ -1,0 +1,512 @@
+//! The iterations of an engine, reconstructed from token arrival times: their contents, who was refused, and their costs.
+
+use std::collections::VecDeque;
+use std::ops::{Add, Range, RangeInclusive};
+
+use tacho_engine::Machine;
+use tacho_metrics::attribution::QueueLimit;
+use tacho_metrics::percentile::percentile;
+
+use super::Stream;
+use super::model::{Load, Model, Source};
+use crate::fit::costs::robust;
+use crate::fit::robust::{median, spread};
+use crate::fit::steps::{Cluster, clusters};
+use crate::fit::{Costs, Estimate, Step, Traced};
+
+/// Iterations of others in which a paused stream has no token, and its pause in iterations, if it was preempted.
+const MIN_PAUSE: (usize, f64) = (3, 4.0);
+/// Part of the most tokens of an iteration at which it is full.
+const FULL: f64 = 0.95;
+/// The same of the most sequences: a late token may make one more or less.
+const FULL_BATCH: f64 = 0.93;
+/// The same of the KV cache: the engine counts blocks.
+const FULL_CACHE: f64 = 0.9;
+/// Least part of the iterations that refuse a request at which a limit is one, not the largest value by chance.
+const MIN_AT_LIMIT: f64 = 0.3;
+/// Most iterations that are regressed on.
+const MAX_STEPS: usize = 20_000;
+/// Longest group of iterations that are only known together.
+const MAX_GROUP: usize = 64;
+/// Standard deviations, and part of the expected time, beyond which an iteration stalled.
+const STALL: (f64, f64) = (6.0, 0.5);
+/// Part of the largest chunk of a prompt below which time over the expected is noise.
+const MIN_CHUNK: f64 = 0.15;
+/// Largest ratio of the time that a prompt may explain to its cost.
+const MAX_EXCESS: f64 = 1.5;
+/// Fewest iterations that were filled by a part of a prompt and so show the most tokens of one. With a relative spread up to
+/// the first, it is their median, up to the second the next power of two, as most limits are.
+const FILLED: (usize, f64, f64) = (5, 0.15, 0.4);
+/// Distance from a power of two at which a limit is one.
+const NEAR_POWER: f64 = 0.08;
+
+/// Usual tokens of a KV block.
+const BLOCK: f64 = 16.0;
+
+/// One iteration of the engine; it ends with a cluster of tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Iteration {
+    pub(super) start: f64,
+    pub(super) end: f64,
+    /// Whether no stream was in its decode phase before, so that the start is not observed.
+    pub(super) is_idle: bool,
+    /// Whether every stream had a token.
+    is_clear: bool,
+    /// Streams in their decode phase.
+    running: f64,
+    decode: Load,
+    /// Prompts whose first token ends it, without their earlier chunks.
+    prompts: Load,
+    /// A part of the prompt of `head`.
+    chunk: Load,
+    /// Contexts of preempted streams that return.
+    recomputed: Load,
+    /// The first queued request that had arrived and got no token.
+    head: Option<usize>,
+    pub(super) blocked: Option<QueueLimit>,
+    /// Expected seconds of the decodes, and what prefills and recomputation add.
+    pub(super) decode_s: f64,
+    pub(super) prefill_s: f64,
+    pub(super) recompute_s: f64,
+    pub(super) stall_s: f64,
+}
+
+impl Iteration {
+    pub(super) fn seconds(&self) -> f64 {
+        self.end - self.start
+    }
+
+    fn sequences(&self) -> f64 {
+        self.running + self.prompts.prompts
+    }
+
+    /// Tokens in the KV cache; the last block of a sequence is half full.
+    fn cache(&self) -> f64 {
+        let context = self.decode.context + self.prompts.context + self.recomputed.context;
+        context + BLOCK / 2.0 * self.sequences()
+    }
+
+    fn contents(&self) -> Load {
+        self.decode + self.prompts + self.chunk
+    }
+
+    /// Prompt tokens in it.
+    pub(super) fn prefill(&self) -> f64 {
+        self.prompts.prefill + self.chunk.prefill
+    }
+}
+
+/// A run as iterations.
+pub(super) struct Timeline<'a> {
+    pub(super) streams: &'a [Stream],
+    pub(super) iterations: Vec<Iteration>,
+    /// The iteration with the first token of each stream, the first one with a part of its prompt, and that with its
+    /// last token.
+    pub(super) first: Vec<usize>,
+    pub(super) admitted: Vec<usize>,
+    pub(super) last: Vec<usize>,
+    /// Prompt tokens in the iteration with the first token.
+    pub(super) remaining: Vec<f64>,
+    /// Chunks of prompts before that: iteration and tokens, by stream.
+    pub(super) chunks: Vec<Vec<(usize, f64)>>,
+    /// Pauses of preempted streams: the iterations of the tokens before and after, by stream.
+    pub(super) pauses: Vec<Vec<(usize, usize)>>,
+    began: Vec<Vec<usize>>,
+    /// Least time from sending to the engine.
+    pub(super) least_front: f64,
+    /// The largest observed value of each limit; of tokens, infinite unless prompts filled iterations.
+    pub(super) caps: [f64; 3],
+    /// Whether a preempted stream waited in an iteration.
+    has_preempted: Vec<bool>,
+    /// Median time in which the tokens of an iteration arrived, as a fraction of an iteration.
+    pub(super) apart: f64,
+}
+
+impl<'a> Timeline<'a> {
+    pub(super) fn new(streams: &'a [Stream]) -> Self {
+        let traced: Vec<&Traced> = streams.iter().map(|stream| &stream.traced).collect();
+        let clusters = joined(clusters(&traced), streams);
+        let count = streams.len();
+        let mut timeline = Timeline {
+            streams,
+            iterations: Vec::with_capacity(clusters.len()),
+            first: vec![0; count],
+            admitted: Vec::new(),
+            last: vec![0; count],
+            remaining: streams.iter().map(Stream::computed).collect(),
+            chunks: vec![Vec::new(); count],
+            pauses: vec![Vec::new(); count],
+            began: Vec::with_capacity(clusters.len()),
+            least_front: 0.0,
+            caps: [0.0, 0.0, f64::INFINITY],
+            has_preempted: vec![false; clusters.len()],
+            apart: 0.0,
+        };
+        timeline.read(&clusters);
+        timeline.admitted = timeline.first.clone();
+        timeline.least_front = timeline.least_front();
+        for (from, to) in timeline.pauses.iter().flatten() {
+            timeline.has_preempted[from + 1..*to].fill(true);
+            timeline.iterations[from + 1..=*to].iter_mut().for_each(|one| one.running -= 1.0);
+        }
+        let most = |of: fn(&Iteration) -> f64| {
+            let mut values: Vec<f64> = timeline.iterations.iter().map(of).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            percentile(&values, 99.0)
+        };
+        (timeline.caps[0], timeline.caps[1]) = (most(Iteration::sequences), most(Iteration::cache));
+        timeline.find_heads();
+        timeline.find_limits();
+        timeline
+    }
+
+    fn read(&mut self, clusters: &[Cluster]) {
+        let usual = median(clusters.windows(2).map(|pair| pair[1].at - pair[0].at));
+        let (mut running, mut before, mut expected) = (0, f64::NEG_INFINITY, 0);
+        for (at, cluster) in clusters.iter().enumerate() {
+            let start = if before.is_finite() { before } else { cluster.at };
+            let mut one = Iteration { start, end: cluster.at, is_idle: running == 0, ..Iteration::default() };
+            one.running = running as f64;
+            let (mut next, mut late, mut began, mut ended) = (0, 0, Vec::new(), 0);
+            for &(stream, index) in &cluster.tokens {
+                let (traced, last) = (&self.streams[stream].traced, self.last[stream]);
+                let context = traced.prompt as f64 + index as f64;
+                self.last[stream] = at;
+                ended += usize::from(index + 1 == traced.tokens.len());
+                match index {
+                    0 => {
+                        one.prompts = one.prompts + self.streams[stream].prefill();
+                        self.first[stream] = at;
+                        began.push(stream);
+                    }
+                    _ if at - last > MIN_PAUSE.0 && cluster.at - clusters[last].at > MIN_PAUSE.1 * usual => {
+                        one.recomputed = one.recomputed + Load::prefill(0.0, context);
+                        self.pauses[stream].push((last, at));
+                    }
+                    _ => {
+                        one.decode = one.decode + Load::decode(context);
+                        *(if at - last == 1 { &mut next } else { &mut late }) += 1;
+                    }
+                }
+            }
+            one.is_clear = next == expected && late == 0 && one.recomputed == Load::default();
+            expected = cluster.tokens.len() - ended;
+            running = running + began.len() - ended;
+            before = cluster.at;
+            self.iterations.push(one);
+            self.began.push(began);
+        }
+        let several = clusters.iter().filter(|cluster| cluster.tokens.len() > 1);
+        self.apart = median(several.map(|cluster| cluster.until - cluster.at)) / usual.max(f64::MIN_POSITIVE);
+    }
+
+    /// A low order statistic of the time from sending to the start of the iteration of the first token: no request can
+    /// have needed longer to get to the engine.
+    fn least_front(&self) -> f64 {
+        let wait = |stream: usize| {
+            let one = &self.iterations[self.first[stream]];
+            (!one.is_idle).then(|| one.start - self.streams[stream].traced.sent).filter(|wait| *wait > 0.0)
+        };
+        let mut waits: Vec<f64> = (0..self.streams.len()).filter_map(wait).collect();
+        waits.sort_unstable_by(f64::total_cmp);
+        waits.get((waits.len() / 100).clamp(1, 5)).copied().unwrap_or(0.0)
+    }
+
+    /// Finds the first refused request of each iteration, and the limit at which the engine refused it.
+    fn find_limits(&mut self) {
+        let mut refused = 0.0;
+        let mut at_limit = [0.0; 2];
+        for at in (0..self.iterations.len()).filter(|at| self.iterations[*at].head.is_some()) {
+            let one = &self.iterations[at];
+            refused += one.seconds();
+            let limits = [self.is_full(one), self.has_full_cache(at)];
+            at_limit.iter_mut().zip(limits).for_each(|(sum, is)| *sum += if is { one.seconds() } else { 0.0 });
+        }
+        let is_limit = at_limit.map(|seconds| seconds > MIN_AT_LIMIT * refused);
+        for at in 0..self.iterations.len() {
+            let one = &self.iterations[at];
+            self.iterations[at].blocked = match one.head {
+                None => None,
+                Some(_) if is_limit[0] && self.is_full(one) => Some(QueueLimit::Sequences),
+                Some(_) if is_limit[1] && self.has_full_cache(at) => Some(QueueLimit::KvCache),
+                Some(head) if one.prompts.prefill > 0.0 => {
+                    let tokens = (one.decode + one.prompts).tokens() + self.remaining[head];
+                    (tokens > FULL * self.caps[2]).then_some(QueueLimit::Tokens)
+                }
+                Some(_) => None,
+            };
+        }
+    }
+
+    fn is_full(&self, one: &Iteration) -> bool {
+        self.caps[0] > 1.0 && one.sequences() >= FULL_BATCH * self.caps[0]
+    }
+
+    fn has_full_cache(&self, at: usize) -> bool {
+        let one = &self.iterations[at];
+        let next = one.head.map_or(0.0, |head| self.streams[head].traced.prompt as f64);
+        self.has_preempted[at] || one.cache() + next > FULL_CACHE * self.caps[1]
+    }
+
+    fn find_heads(&mut self) {
+        let mut order: Vec<usize> = (0..self.streams.len()).collect();
+        let sent = |stream: usize| self.streams[stream].traced.sent;
+        order.sort_unstable_by(|one, other| sent(*one).total_cmp(&sent(*other)));
+        let (mut next, mut pending) = (0, VecDeque::new());
+        for at in 0..self.iterations.len() {
+            let start = self.iterations[at].start;
+            while let Some(&stream) = order.get(next).filter(|stream| sent(**stream) + 0.8 * self.least_front < start) {
+                pending.push_back(stream);
+                next += 1;
+            }
+            while pending.front().is_some_and(|stream| self.first[*stream] <= at) {
+                pending.pop_front();
+            }
+            // Requests that overtook the first one pile up behind it.
+            if pending.len() > 64 && pending.iter().filter(|stream| self.first[**stream] <= at).count() > 32 {
+                pending.retain(|stream| self.first[*stream] > at);
+            }
+            self.iterations[at].head = pending.front().copied();
+        }
+    }
+
+    /// Estimates the costs, unless a profile has them, and what each iteration spent its time on.
+    pub(super) fn price<'m>(&mut self, machine: Option<&'m Machine>) -> Model<'m> {
+        let costs = match machine {
+            Some(machine) => Source::Profile(&machine.cost),
+            None => Source::Estimated(Box::new(self.estimate())),
+        };
+        let mut model = Model { costs, noise: 0.0 };
+        model.noise = self.noise(&model);
+        let known = machine.map(|machine| machine.engine.max_num_batched_tokens as f64);
+        if let Some(most) = known.or_else(|| self.split(&model)) {
+            self.caps[2] = most;
+            self.find_limits();
+            if machine.is_none() {
+                model.costs = Source::Estimated(Box::new(self.estimate()));
+                model.noise = self.noise(&model);
+            }
+            self.split(&model);
+        }
+        self.iterations.iter_mut().for_each(|one| charge(one, &model));
+        model
+    }
+
+    /// Finds the starts of iterations and the parts of prompts in them; returns the most tokens of an iteration, if
+    /// prompts fill them.
+    fn split(&mut self, model: &Model<'_>) -> Option<f64> {
+        self.remaining = self.streams.iter().map(Stream::computed).collect();
+        self.chunks.iter_mut().for_each(Vec::clear);
+        for (one, began) in self.iterations.iter_mut().zip(&self.began) {
+            let whole = |stream: &usize| self.streams[*stream].prefill();
+            (one.chunk, one.prompts) = (Load::default(), began.iter().map(whole).fold(Load::default(), Load::add));
+        }
+        self.find_starts(model);
+        for at in 0..self.iterations.len() {
+            for began in 0..self.began[at].len() {
+                self.place_chunks(model, self.began[at][began], at);
+            }
+        }
+        let filled = || self.iterations.iter().filter(|one| one.chunk.prefill > 0.0).map(|one| one.contents().tokens());
+        let middle = median(filled());
+        let power = middle.max(1.0).log2().round().exp2();
+        let most = match spread(filled()) / middle.max(1.0) {
+            _ if (middle / power - 1.0).abs() < NEAR_POWER => power,
+            off if off < FILLED.1 => middle,
+            off if off < FILLED.2 => power,
+            _ => return None,
+        };
+        (filled().count() >= FILLED.0).then_some(most)
+    }
+
+    /// Regresses durations on contents. A refused prompt may have a part in each iteration until its first token: these
+    /// are only known together.
+    fn estimate(&self) -> Costs {
+        let (mut steps, mut group): (Vec<Step>, Vec<Iteration>) = (Vec::new(), Vec::new());
+        for one in &self.iterations {
+            group.push(*one);
+            if one.head.is_some() && one.blocked.is_none() {
+                continue;
+            }
+            if group.len() <= MAX_GROUP && group.iter().all(|one| one.is_clear && !one.is_idle && one.seconds() > 0.0) {
+                steps.push(step(&group));
+            }
+            group.clear();
+        }
+        let stride = steps.len().div_ceil(MAX_STEPS).max(1);
+        let steps: Vec<Step> = steps.into_iter().step_by(stride).collect();
+        let only = |steps: &[Step]| {
+            let each = || steps.iter().map(|step| step.seconds / step.count);
+            let fixed = Estimate { value: median(each()), half: 1.96 * spread(each()) };
+            Costs { fixed, ..Costs::default() }
+        };
+        // Stalls would hide the few steps with prompts from a regression of all: a rough one leaves them out.
+        let (prompts, decodes): (Vec<Step>, Vec<Step>) = steps.iter().partition(|step| step.prefill > 0.0);
+        let mut rough = robust(&decodes).unwrap_or_else(|| only(&steps));
+        rough.prefill.value = median(prompts.iter().map(|step| (step.seconds - rough.seconds(step)) / step.prefill));
+        let is_near = |step: &&Step| (0.3..2.5).contains(&(step.seconds / rough.seconds(step)));
+        let near: Vec<Step> = steps.iter().filter(is_near).copied().collect();
+        robust(&near).unwrap_or_else(|| only(&steps))
+    }
+
+    fn noise(&self, model: &Model<'_>) -> f64 {
+        let plain = self.iterations.iter().filter(|one| one.is_clear && !one.is_idle && one.head.is_none());
+        spread(plain.map(|one| one.seconds() / model.seconds(&one.contents()).max(1e-9))).max(0.005)
+    }
+
+    /// An idle engine starts when a request arrives: its first iteration takes as long as expected.
+    fn find_starts(&mut self, model: &Model<'_>) {
+        let (most, mut before) = (self.caps[2], f64::NEG_INFINITY);
+        for one in &mut self.iterations {
+            if one.is_idle {
+                let more = ((one.prompts.prefill / most).ceil() - 1.0).max(0.0) * model.seconds(&Load::default());
+                one.start = before.max(one.end - model.seconds(&(one.decode + one.prompts)) - more);
+            }
+            before = one.end;
+        }
+    }
+
+    /// Distributes a prompt over the iterations since it arrived, by the time that nothing else in them explains.
+    fn place_chunks(&mut self, model: &Model<'_>, stream: usize, end: usize) {
+        let tokens = self.remaining[stream];
+        let mut from = end;
+        while from > 0 && end - from < MAX_GROUP && {
+            let before = &self.iterations[from - 1];
+            let is_open = matches!(before.blocked, None | Some(QueueLimit::Tokens));
+            before.head == Some(stream) && is_open && !before.is_idle
+        } {
+            from -= 1;
+        }
+        self.admitted[stream] = end;
+        let last = self.iterations[end];
+        if from == end {
+            return;
+        }
+        if last.is_idle {
+            // The streams that showed the iterations before have ended; it went on since.
+            self.iterations[end].start = self.iterations[end - 1].end;
+        }
+        self.iterations[end].prompts = last.prompts - self.streams[stream].prefill();
+        let parts = match self.caps[2].is_finite() {
+            true => self.filled(model, stream, from..end),
+            false => self.by_excess(model, tokens, from..=end),
+        };
+        let cached = self.streams[stream].traced.prompt as f64 - tokens;
+        if parts.iter().all(|part| *part < 1.0) {
+            self.iterations[end] = last;
+            return;
+        }
+        self.iterations[end].is_idle = false;
+        for (at, part) in (from..end).zip(parts).filter(|(_, part)| *part >= 1.0) {
+            let before = cached + tokens - self.remaining[stream];
+            self.iterations[at].chunk = self.iterations[at].chunk + Load::prefill(before, part);
+            self.iterations[at].blocked = Some(QueueLimit::Tokens);
+            self.chunks[stream].push((at, part));
+            self.remaining[stream] -= part;
+        }
+        self.admitted[stream] = self.chunks[stream][0].0;
+        let rest = Load::prefill(cached + tokens - self.remaining[stream], self.remaining[stream]);
+        self.iterations[end].prompts = self.iterations[end].prompts + rest;
+    }
+
+    /// Tokens of a prompt in each iteration, by the time that nothing else explains.
+    fn by_excess(&self, model: &Model<'_>, tokens: f64, iterations: RangeInclusive<usize>) -> Vec<f64> {
+        let excess = |one: &Iteration| {
+            let expected = model.seconds(&one.contents());
+            Some(one.seconds() - expected).filter(|excess| *excess > 3.0 * model.noise * expected).unwrap_or(0.0)
+        };
+        let mut over: Vec<f64> = self.iterations[iterations].iter().map(excess).collect();
+        let least = MIN_CHUNK * over.iter().copied().fold(0.0, f64::max);
+        over.iter_mut().filter(|over| **over < least).for_each(|over| *over = 0.0);
+        let sum = over.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        // A prompt does not explain much more than it costs: that is a stall.
+        if sum > MAX_EXCESS * model.added(&Load::decode(0.0), &Load::prefill(0.0, tokens)) {
+            return vec![0.0; over.len() - 1];
+        }
+        // Later tokens cost more: they attend to those before.
+        let mut before = 0.0;
+        for over in &mut over {
+            *over /= model.added(&Load::decode(0.0), &Load::prefill(before, 256.0)).max(f64::MIN_POSITIVE) / 256.0;
+            before += *over;
+        }
+        over.iter().take(over.len() - 1).map(|part| tokens * part / before.max(f64::MIN_POSITIVE)).collect()
+    }
+
+    /// Tokens of a prompt in each iteration, where the most tokens of one are known: from the first that took longer, it
+    /// fills them.
+    fn filled(&self, model: &Model<'_>, stream: usize, iterations: Range<usize>) -> Vec<f64> {
+        let (mut left, mut has_begun) = (self.remaining[stream], false);
+        let part = |one: &Iteration| {
+            let contents = one.contents();
+            let part = (self.caps[2] - contents.tokens()).clamp(0.0, left - 1.0);
+            let (cost, expected) = (model.added(&contents, &Load::prefill(0.0, part)), model.seconds(&contents));
+            has_begun |= part >= 1.0 && one.seconds() - expected > 0.5 * cost - 2.0 * model.noise * expected;
+            let part = if has_begun { part } else { 0.0 };
+            left -= part;
+            part
+        };
+        self.iterations[iterations].iter().map(part).collect()
+    }
+}
+
+/// Joins clusters that late tokens split: every stream of an iteration has a token in the next.
+fn joined(clusters: Vec<Cluster>, streams: &[Stream]) -> Vec<Cluster> {
+    let usual = median(clusters.windows(2).map(|pair| pair[1].at - pair[0].at));
+    let mut joined: Vec<Cluster> = Vec::with_capacity(clusters.len());
+    let mut seen = vec![usize::MAX; streams.len()];
+    for cluster in clusters {
+        let number = joined.len().wrapping_sub(1);
+        let is_last = |(stream, index): &(usize, usize)| index + 1 == streams[*stream].traced.tokens.len();
+        let is_split = joined.last().is_some_and(|before| {
+            cluster.at - before.at < 0.5 * usual
+                && !before.tokens.iter().all(is_last)
+                && cluster.tokens.iter().all(|(stream, _)| seen[*stream] != number)
+        });
+        let number = if is_split { number } else { joined.len() };
+        cluster.tokens.iter().for_each(|(stream, _)| seen[*stream] = number);
+        match joined.last_mut().filter(|_| is_split) {
+            Some(before) => {
+                before.until = cluster.until;
+                before.tokens.extend(cluster.tokens);
+            }
+            None => joined.push(cluster),
+        }
+    }
+    joined
+}
+
+/// Iterations as one step of the regression.
+fn step(group: &[Iteration]) -> Step {
+    let load = group.iter().fold(Load::default(), |sum, one| sum + one.contents());
+    let (first, last) = (&group[0], &group[group.len() - 1]);
+    Step {
+        at: last.end,
+        seconds: last.end - first.start,
+        count: group.len() as f64,
+        prefill: load.prefill,
+        computed: load.prefill,
+        sequences: load.decodes + load.prompts,
+        kv: load.context,
+        attention: load.attention,
+        ..Step::default()
+    }
+}
+
+/// Charges the time of an iteration to its contents.
+fn charge(one: &mut Iteration, model: &Model<'_>) {
+    let seconds = one.seconds();
+    one.decode_s = model.seconds(&one.decode);
+    one.prefill_s = model.added(&one.decode, &(one.prompts + one.chunk));
+    // Blocks of a preempted stream may still be cached: it recomputes at most its context.
+    let rest = (seconds - one.decode_s - one.prefill_s).max(0.0);
+    one.recompute_s = model.added(&one.contents(), &one.recomputed).min(rest);
+    let expected = one.decode_s + one.prefill_s + one.recompute_s;
+    let over = seconds - expected;
+    if over > (STALL.0 * model.noise).max(STALL.1) * expected && !one.is_idle {
+        one.stall_s = over;
+    } else if over < -STALL.0 * model.noise * expected {
+        // Cached prompts that the server does not report, or a part of an iteration whose tokens came apart.
+        one.prefill_s = (one.prefill_s + over).max(0.0);
+        one.decode_s = one.decode_s.min(seconds - one.prefill_s);
+    }
+}

@@ -1,0 +1,468 @@
+//! Why a run is slow: the parts of its latencies as sentences, a table, an object and a section of the page.
+
+use tacho_core::dict;
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::ServerMetrics;
+use tacho_metrics::attribution::{
+    AttributedRequest, Attribution, Breakdown, Explained, PARTS, Part, Parts, QueueLimit,
+};
+use tacho_metrics::server_metrics::Series;
+use tacho_metrics::vocabulary::{Concept, Phase};
+
+use crate::html::escape;
+use crate::style::{fold, grouped, short, short_tick};
+
+/// The columns of the table.
+const COLUMNS: [Explained; 4] = [Explained::MeanTtft, Explained::P99Ttft, Explained::MeanTpot, Explained::MeanE2el];
+/// Width of a label and of a column.
+const WIDTHS: (usize, usize) = (25, 13);
+/// A part below this fraction of every latency has no row.
+const MIN_SHARE: f64 = 0.005;
+/// Columns of the bars of a waterfall.
+const BAR: usize = 34;
+
+/// The name of a latency in a sentence.
+fn name(what: Explained) -> &'static str {
+    match what {
+        Explained::MeanTtft => "mean TTFT",
+        Explained::P99Ttft => "the TTFT of the slowest 1%",
+        Explained::MeanTpot => "mean TPOT",
+        Explained::MeanE2el => "mean E2EL",
+        Explained::P99E2el => "the E2EL of the slowest 1%",
+    }
+}
+
+fn heading(what: Explained) -> &'static str {
+    match what {
+        Explained::P99Ttft => "slowest 1%",
+        _ => name(what),
+    }
+}
+
+/// The setting that a part points at.
+fn advice(attribution: &Attribution, part: Part) -> String {
+    let value = |value: f64| short_tick(value.round());
+    match (part, attribution.limit()) {
+        (Part::DispatchDelay, _) => "the client sent late: free a core for it or use more workers".into(),
+        (Part::SlotWait, _) => "raise --max-concurrency, which holds requests back".into(),
+        (Part::Connection, _) => "keep connections open: see --reuse-connections".into(),
+        (Part::FrontEnd, _) => "look at the network, tokenization and --api-server-count".into(),
+        (Part::Queue, Some((QueueLimit::Sequences, most))) => {
+            format!("the batch was full at {} sequences: raise --max-num-seqs or add replicas", value(most))
+        }
+        (Part::Queue, Some((QueueLimit::KvCache, most))) => {
+            format!("the KV cache was full at about {} tokens: give it more memory or add replicas", value(most))
+        }
+        (Part::Queue, Some((QueueLimit::Tokens, most))) => {
+            format!("prompts filled iterations up to {} tokens: raise --max-num-batched-tokens", value(most))
+        }
+        (Part::Queue, None) => "no limit was reached: requests wait for the iteration in progress".into(),
+        (Part::OwnPrefill, _) => "cache common prefixes or shorten prompts".into(),
+        (Part::OtherPrefills, _) => "lower --max-num-batched-tokens, or separate prefill and decode".into(),
+        (Part::OwnDecode, _) => "only a faster engine helps: quantization, tensor parallelism, speculation".into(),
+        (Part::BatchGrowth, _) => "lower --max-num-seqs or add replicas".into(),
+        (Part::Preemption, _) => "the KV cache is too small: give it more memory or lower --max-num-seqs".into(),
+        (Part::Stall, _) => "the whole engine paused: look for other work on its host, and at its log".into(),
+        (Part::Streaming, _) => "the front end sends tokens one after another: see --api-server-count".into(),
+        (Part::Unexplained, _) => "fit the server with tacho fit and pass --profile".into(),
+    }
+}
+
+/// What most of a latency is; `None` if the run does not have it.
+fn sentence(attribution: &Attribution, what: Explained) -> Option<String> {
+    let found = attribution.breakdown(what).filter(|found| found.total() > 0.0)?;
+    let share = |part: Part| found.share(part) * 100.0;
+    let own = Part::ALL.into_iter().filter(|part| part.is_own_work()).map(share).sum::<f64>();
+    let first = |text: &str| text[..1].to_uppercase() + &text[1..];
+    Some(match found.largest().filter(|part| share(*part) >= 10.0) {
+        Some(part) => format!(
+            "{:.0}% of {} ({} of {} ms) is {}: {}.",
+            share(part),
+            name(what),
+            short(found.parts[part as usize]),
+            short(found.total()),
+            part.label(),
+            advice(attribution, part)
+        ),
+        None => format!(
+            "{} ({} ms) is {own:.0}% the request's own work, and no other part has 10%.",
+            first(name(what)),
+            short(found.total())
+        ),
+    })
+}
+
+/// The sentences at the top: the tail, the mean, and decoding.
+pub fn sentences(attribution: &Attribution) -> Vec<String> {
+    let all = [Explained::P99Ttft, Explained::MeanTtft, Explained::MeanTpot];
+    all.into_iter().filter_map(|what| sentence(attribution, what)).collect()
+}
+
+/// The explanation for a terminal of this width.
+pub fn text(attribution: &Attribution, server: &ServerMetrics, width: usize) -> String {
+    let mut lines: Vec<String> = sentences(attribution).iter().flat_map(|line| fold(line, width, 2)).collect();
+    lines.push(String::new());
+    lines.extend(table("ms, mean ± 95%", &COLUMNS.map(|what| attribution.breakdown(what))));
+    lines.extend(evidence(attribution, server).iter().flat_map(|line| fold(line, width, 2)));
+    let from = if attribution.from_schedule { "scheduled" } else { "actual" };
+    let (requests, iterations) = (grouped(attribution.requests.len() as i64), grouped(attribution.iterations as i64));
+    let basis = format!("{requests} requests in {iterations} iterations; latencies count from the {from} send time.");
+    lines.extend(fold(&basis, width, 2));
+    lines.join("\n") + "\n"
+}
+
+/// Rows of parts with their uncertainties; small ones are left out.
+fn table(title: &str, columns: &[Option<Breakdown>]) -> Vec<String> {
+    let cell = |text: String| format!("{text:>width$}", width = WIDTHS.1);
+    let line = |label: &str, cells: Vec<String>| format!("{label:<width$}{}", cells.concat(), width = WIDTHS.0);
+    let mut lines = vec![line(title, COLUMNS.map(|what| cell(heading(what).to_owned())).into())];
+    let total = |column: &Breakdown| column.parts.iter().map(|part| part.abs()).sum::<f64>().max(f64::MIN_POSITIVE);
+    for part in Part::ALL {
+        let at = part as usize;
+        let share = |column: &Breakdown| column.parts[at].abs() / total(column);
+        let is_small = columns.iter().flatten().map(share).fold(0.0, f64::max) < MIN_SHARE;
+        if part == Part::Unexplained || !is_small {
+            let shown = |column: &Option<Breakdown>| match column.map(|column| (column.parts[at], column.half[at])) {
+                Some((value, half)) if value.abs() >= 0.005 || half >= 0.005 => {
+                    cell(format!("{} ±{}", short(value), short(half)))
+                }
+                Some(_) => cell("0".to_owned()),
+                None => cell("–".to_owned()),
+            };
+            lines.push(line(part.label(), columns.iter().map(shown).collect()));
+        }
+    }
+    let sum = |column: &Option<Breakdown>| cell(column.map_or("–".to_owned(), |column| short(column.total())));
+    lines.push(line("together", columns.iter().map(sum).collect()));
+    lines
+}
+
+/// Mean milliseconds of the phases that the engine itself distinguishes: measured by it, and inferred here.
+fn phases(attribution: &Attribution, server: &ServerMetrics) -> Vec<(Phase, f64, f64)> {
+    let mean = |what| attribution.breakdown(what);
+    let (Some(ttft), Some(e2el)) = (mean(Explained::MeanTtft), mean(Explained::MeanE2el)) else { return Vec::new() };
+    let of = |parts: &[Part]| parts.iter().map(|part| ttft.parts[*part as usize]).sum::<f64>();
+    let inferred = |phase: Phase| match phase {
+        Phase::Queue => of(&[Part::Queue]),
+        Phase::Prefill => {
+            of(&[Part::OwnPrefill, Part::OtherPrefills, Part::BatchGrowth, Part::Preemption, Part::Stall])
+        }
+        Phase::Decode => e2el.total() - ttft.total(),
+    };
+    let both = |phase: Phase| Some((phase, server.phase_seconds(phase)? * 1e3, inferred(phase)));
+    Phase::ALL.into_iter().filter_map(both).collect()
+}
+
+/// What the server measured itself, next to what was inferred.
+fn evidence(attribution: &Attribution, server: &ServerMetrics) -> Vec<String> {
+    let phases = phases(attribution, server);
+    let mut parts: Vec<String> = phases
+        .iter()
+        .map(|(phase, own, here)| format!("{} {} (here {})", phase.name(), short(*own), short(*here)))
+        .collect();
+    let preemptions = server.by_concept(Concept::Preemptions).and_then(Series::growth);
+    parts.extend(preemptions.map(|count| format!("preemptions {}", short_tick(count))));
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let whole = attribution.breakdown(Explained::MeanE2el).map_or(0.0, |found| found.total());
+    let worst = phases.iter().map(|(_, own, here)| (own - here).abs()).fold(0.0, f64::max);
+    let off = match phases.is_empty() || whole <= 0.0 {
+        true => String::new(),
+        false => format!("; they differ by at most {:.1}% of mean E2EL", worst / whole * 100.0),
+    };
+    vec![format!("The server's own mean times, ms: {}{off}.", parts.join(", "))]
+}
+
+/// The explanation as an object.
+pub fn json(attribution: &Attribution, server: &ServerMetrics) -> Dict {
+    let latencies: Dict = Explained::ALL
+        .into_iter()
+        .filter_map(|what| Some((what.name().to_owned(), breakdown(&attribution.breakdown(what)?))))
+        .collect();
+    let phase = |(phase, own, here): &(Phase, f64, f64)| {
+        (phase.name().to_owned(), Value::from(dict! { "server_ms": *own, "inferred_ms": *here }))
+    };
+    let limit = attribution.limit().map(|(limit, value)| dict! { "name": limit.name(), "observed": value });
+    dict! {
+        "sentences": sentences(attribution).into_iter().map(Value::from).collect::<Value>(),
+        "requests": attribution.requests.len(),
+        "iterations": attribution.iterations,
+        "latency_from": if attribution.from_schedule { "scheduled" } else { "sent" },
+        "latencies": latencies,
+        "queue_limit"?: limit,
+        "server": phases(attribution, server).iter().map(phase).collect::<Dict>(),
+    }
+}
+
+fn breakdown(found: &Breakdown) -> Value {
+    let part = |part: Part| {
+        let at = part as usize;
+        let value = dict! { "ms": found.parts[at], "half_ms": found.half[at], "share": found.share(part) };
+        (part.name().to_owned(), Value::from(value))
+    };
+    let parts: Dict = Part::ALL.into_iter().map(part).collect();
+    dict! { "requests": found.requests, "total_ms": found.total(), "parts": parts }.into()
+}
+
+/// One request as an object: its parts in nanoseconds.
+pub fn request_json(request: &AttributedRequest) -> Dict {
+    let parts = |parts: &Parts| {
+        Part::ALL.into_iter().map(|part| (part.name().to_owned(), Value::from(parts[part]))).collect::<Dict>()
+    };
+    dict! {
+        "index": request.index,
+        "prompt_tokens": request.prompt,
+        "cached_tokens"?: request.cached,
+        "ttft_ns": request.ttft.total(),
+        "ttft": parts(&request.ttft),
+        "e2el_ns": request.e2el.total(),
+        "e2el": parts(&request.e2el),
+    }
+}
+
+/// The parts of a request in order: phase, part, milliseconds. Those after the first token interleave; each is a sum.
+fn waterfall(request: &AttributedRequest) -> Vec<(bool, Part, f64)> {
+    let before = Part::ALL.into_iter().map(|part| (false, part, request.ttft[part]));
+    let after = Part::ALL.into_iter().map(|part| (true, part, request.e2el[part] - request.ttft[part]));
+    let all = before.chain(after).map(|(is_decode, part, nanos)| (is_decode, part, nanos as f64 / 1e6));
+    all.filter(|(_, _, ms)| ms.abs() >= 0.005).collect()
+}
+
+/// The waterfall of one request.
+pub fn request_text(request: &AttributedRequest) -> String {
+    let (ttft, total) = (request.ttft.total() as f64 / 1e6, request.e2el.total() as f64 / 1e6);
+    let cached = request.cached.map_or_else(String::new, |cached| format!(" ({} cached)", grouped(cached as i64)));
+    let mut lines = vec![format!(
+        "Request {}: {} prompt tokens{cached}, {} output tokens; TTFT {} ms, E2EL {} ms.",
+        request.index,
+        grouped(request.prompt as i64),
+        grouped(request.gaps as i64 + 1),
+        short(ttft),
+        short(total)
+    )];
+    let (mut at, mut was_decode) = (0.0, false);
+    for (is_decode, part, ms) in waterfall(request) {
+        if is_decode && !was_decode {
+            lines.push("after the first token (each a sum):".to_owned());
+            was_decode = true;
+        }
+        let column = |ms: f64| ((ms / total.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * BAR as f64).round() as usize;
+        let from = column(at).min(BAR - 1);
+        let long = column(at + ms).saturating_sub(from).max(1);
+        let bar = format!("{}{}", " ".repeat(from), "█".repeat(long));
+        lines.push(format!("{:<25}{:>11} ms  {bar}", part.label(), short(ms)));
+        at += ms;
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The change of each part from one run to another.
+fn change(base: &Attribution, new: &Attribution, what: Explained) -> Option<Breakdown> {
+    let (one, other) = (base.breakdown(what)?, new.breakdown(what)?);
+    let of = |at: usize, by: fn(f64, f64) -> f64, a: &[f64; PARTS], b: &[f64; PARTS]| by(b[at], a[at]);
+    Some(Breakdown {
+        requests: other.requests,
+        parts: std::array::from_fn(|at| of(at, |new, base| new - base, &one.parts, &other.parts)),
+        half: std::array::from_fn(|at| of(at, f64::hypot, &one.half, &other.half)),
+    })
+}
+
+/// Which part made the difference: "+38.2 of +41.0 ms mean TTFT is queue in the engine"; `None` if there is none.
+pub fn difference(base: &Attribution, new: &Attribution, what: Explained) -> Option<String> {
+    let change = change(base, new, what)?;
+    let (total, signed) =
+        (change.total(), |ms: f64| format!("{}{}", if ms < 0.0 { '-' } else { '+' }, short(ms.abs())));
+    if total.abs() < 0.005 {
+        return None;
+    }
+    let towards = |part: &Part| change.parts[*part as usize] * total.signum();
+    let part = Part::ALL.into_iter().max_by(|one, other| towards(one).total_cmp(&towards(other)))?;
+    let (most, half) = (change.parts[part as usize], change.half[part as usize]);
+    let sure = if most.abs() > half { "" } else { ", within its uncertainty" };
+    Some(format!(
+        "{} of {} ms in {} is {} (±{}{sure}).",
+        signed(most),
+        signed(total),
+        name(what),
+        part.label(),
+        short(half)
+    ))
+}
+
+/// The differences of a gate's metrics: one sentence for each latency that a metric is of.
+pub fn differences(base: &Attribution, new: &Attribution, keys: &[&str]) -> Vec<String> {
+    let of = |key: &&str| {
+        let is_mean = key.starts_with("mean") || key.starts_with("median");
+        match () {
+            () if key.ends_with("_ttft_ms") => Some(if is_mean { Explained::MeanTtft } else { Explained::P99Ttft }),
+            () if key.ends_with("_e2el_ms") => Some(if is_mean { Explained::MeanE2el } else { Explained::P99E2el }),
+            () if key.ends_with("_tpot_ms") || key.ends_with("_itl_ms") => Some(Explained::MeanTpot),
+            () => None,
+        }
+    };
+    let mut wanted: Vec<Explained> = keys.iter().filter_map(of).collect();
+    wanted.dedup();
+    wanted.into_iter().filter_map(|what| difference(base, new, what)).collect()
+}
+
+/// The comparison of two runs for a terminal of this width.
+pub fn difference_text(base: &Attribution, new: &Attribution, width: usize) -> String {
+    let sentences =
+        [Explained::P99Ttft, Explained::MeanTtft, Explained::MeanTpot].map(|what| difference(base, new, what));
+    let mut lines: Vec<String> = sentences.iter().flatten().flat_map(|line| fold(line, width, 2)).collect();
+    lines.push(String::new());
+    lines.extend(table("change in ms ± 95%", &COLUMNS.map(|what| change(base, new, what))));
+    lines.join("\n") + "\n"
+}
+
+/// The comparison of two runs as an object.
+pub fn difference_json(base: &Attribution, new: &Attribution) -> Dict {
+    let all = || Explained::ALL.into_iter();
+    let one = |what: Explained| Some((what.name().to_owned(), breakdown(&change(base, new, what)?)));
+    let sentences = all().filter_map(|what| difference(base, new, what)).map(Value::from);
+    dict! { "sentences": sentences.collect::<Value>(), "changes": all().filter_map(one).collect::<Dict>() }
+}
+
+fn color(part: Part) -> &'static str {
+    match part {
+        Part::DispatchDelay | Part::SlotWait | Part::Connection => "--soft",
+        Part::FrontEnd => "--c5",
+        Part::Queue => "--c3",
+        Part::OwnPrefill => "--c0",
+        Part::OtherPrefills => "--c1",
+        Part::OwnDecode => "--c2",
+        Part::BatchGrowth => "--c7",
+        Part::Preemption => "--c4",
+        Part::Stall => "--c6",
+        Part::Streaming | Part::Unexplained => "--line",
+    }
+}
+
+/// The section of the page: the sentences, a stacked bar per latency, and the slowest request as a waterfall.
+pub(crate) fn section(found: &Attribution) -> String {
+    let lead: String = sentences(found).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+    let bars: String = COLUMNS.into_iter().filter_map(|what| Some(stacked(what, &found.breakdown(what)?))).collect();
+    let slowest = found.requests.iter().max_by_key(|request| request.e2el.total());
+    let slowest = slowest.map_or_else(String::new, waterfall_html);
+    let legend = Part::ALL
+        .into_iter()
+        .filter(|part| is_drawn(found, *part))
+        .map(|part| format!("<span><i style=\"background:var({})\"></i>{}</span>", color(part), escape(part.label())));
+    format!(
+        "<section><h2>Where the time went</h2>\n{lead}<div class=\"legend\">{}</div>\n\
+         <table class=\"cells\" style=\"width:100%\">{bars}</table>\n{slowest}\
+         <p class=\"note\">Inferred from the arrival times of all tokens; see tacho explain for uncertainties.</p></section>\n",
+        legend.collect::<String>()
+    )
+}
+
+fn is_drawn(found: &Attribution, part: Part) -> bool {
+    COLUMNS.into_iter().filter_map(|what| found.breakdown(what)).any(|one| one.share(part) >= MIN_SHARE)
+}
+
+fn stacked(what: Explained, found: &Breakdown) -> String {
+    let piece = |part: Part| {
+        let (ms, share) = (found.parts[part as usize], found.share(part) * 100.0);
+        let text = if share >= 8.0 { format!("{share:.0}%") } else { String::new() };
+        (share >= 0.1).then(|| {
+            format!(
+                "<span title=\"{}: {} ms, {share:.1}%\" style=\"flex:{share:.3};background:var({});\
+                 color:var(--paper);overflow:hidden;text-align:center\">{text}</span>",
+                part.label(),
+                short(ms),
+                color(part)
+            )
+        })
+    };
+    let pieces: String = Part::ALL.into_iter().filter_map(piece).collect();
+    format!(
+        "<tr><th>{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"display:flex\">{pieces}</div></td></tr>\n",
+        heading(what),
+        short(found.total())
+    )
+}
+
+fn waterfall_html(request: &AttributedRequest) -> String {
+    let total = (request.e2el.total() as f64 / 1e6).max(f64::MIN_POSITIVE);
+    let mut at = 0.0;
+    let mut rows = String::new();
+    for (is_decode, part, ms) in waterfall(request) {
+        let (from, long) = ((at / total * 100.0).clamp(0.0, 100.0), (ms / total * 100.0).clamp(0.0, 100.0));
+        rows += &format!(
+            "<tr><th>{}{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"margin-left:{from:.2}%;\
+             width:{long:.2}%;min-width:2px;height:12px;background:var({})\"></div></td></tr>\n",
+            escape(part.label()),
+            if is_decode { ", decoding" } else { "" },
+            short(ms),
+            color(part)
+        );
+        at += ms;
+    }
+    format!(
+        "<h3>The slowest request, {}</h3>\n<table class=\"cells\" style=\"width:100%\">{rows}</table>\n",
+        request.index
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests that queue longer and longer.
+    fn run(each_ms: i64) -> Attribution {
+        let one = |index: usize| {
+            let mut ttft = Parts::default();
+            ttft[Part::Queue] = index as i64 * each_ms * 1_000_000;
+            ttft[Part::OwnPrefill] = 20_000_000;
+            let mut e2el = ttft;
+            e2el[Part::OwnDecode] = 90_000_000;
+            e2el[Part::OtherPrefills] = 10_000_000;
+            AttributedRequest { index, prompt: 100, gaps: 10, ttft, e2el, ..AttributedRequest::default() }
+        };
+        Attribution {
+            requests: (0..100).map(one).collect(),
+            limits: vec![(QueueLimit::Sequences, 3.0, 16.0)],
+            relative: [0.01; PARTS],
+            iterations: 1234,
+            ..Attribution::default()
+        }
+    }
+
+    #[test]
+    fn the_text_fits_a_terminal_and_starts_with_the_cause() {
+        let text = text(&run(10), &ServerMetrics::default(), 80);
+        assert!(
+            text.starts_with(
+                "98% of the TTFT of the slowest 1% (990 of 1,010 ms) is queue in the engine: the batch was"
+            )
+        );
+        assert!(text.contains("raise --max-num-seqs"), "{text}");
+        assert!(text.lines().count() <= 25 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("mean TPOT (10.0 ms)") || text.contains("10% of mean TPOT"), "{text}");
+        assert!(!text.contains("stalls"), "{text}");
+    }
+
+    #[test]
+    fn the_part_that_grew_is_named() {
+        let found = difference(&run(1), &run(10), Explained::MeanTtft).unwrap();
+        assert_eq!(found, "+446 of +446 ms in mean TTFT is queue in the engine (±8.74).");
+        assert_eq!(difference(&run(1), &run(1), Explained::MeanTtft), None);
+        let keys = ["p99_ttft_ms", "p90_ttft_ms", "mean_tpot_ms", "output_throughput"];
+        assert_eq!(differences(&run(1), &run(10), &keys).len(), 1, "equal TPOTs need no sentence");
+        assert!(difference_text(&run(1), &run(10), 80).lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn a_waterfall_has_every_part_of_a_request() {
+        let run = run(10);
+        let text = request_text(&run.requests[7]);
+        assert!(
+            text.starts_with("Request 7: 100 prompt tokens, 11 output tokens; TTFT 90.0 ms, E2EL 190 ms.\n"),
+            "{text}"
+        );
+        assert!(text.lines().count() == 6 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let html = section(&run);
+        assert!(html.contains("Where the time went") && html.contains("The slowest request, 99"));
+    }
+}
