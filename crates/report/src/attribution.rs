@@ -1,5 +1,7 @@
 //! Why a run is slow: the parts of its latencies as sentences, a table, an object and a section of the page.
 
+mod page;
+
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::ServerMetrics;
@@ -9,7 +11,7 @@ use tacho_metrics::attribution::{
 use tacho_metrics::server_metrics::Series;
 use tacho_metrics::vocabulary::{Concept, Phase};
 
-use crate::html::escape;
+pub(crate) use self::page::section;
 use crate::style::{fold, grouped, short, short_tick};
 
 /// The columns of the table.
@@ -324,87 +326,6 @@ pub fn difference_json(base: &Attribution, new: &Attribution) -> Dict {
     dict! { "sentences": sentences.collect::<Value>(), "changes": all().filter_map(one).collect::<Dict>() }
 }
 
-fn color(part: Part) -> &'static str {
-    match part {
-        Part::DispatchDelay | Part::SlotWait | Part::Connection => "--soft",
-        Part::FrontEnd => "--c5",
-        Part::Queue => "--c3",
-        Part::OwnPrefill => "--c0",
-        Part::OtherPrefills => "--c1",
-        Part::OwnDecode => "--c2",
-        Part::BatchGrowth => "--c7",
-        Part::Preemption => "--c4",
-        Part::Stall => "--c6",
-        Part::Streaming | Part::Unexplained => "--line",
-    }
-}
-
-/// The section of the page: the sentences, a stacked bar per latency, and the slowest request as a waterfall.
-pub(crate) fn section(found: &Attribution) -> String {
-    let lead: String = sentences(found).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
-    let bars: String = COLUMNS.into_iter().filter_map(|what| Some(stacked(what, &found.breakdown(what)?))).collect();
-    let slowest = found.requests.iter().max_by_key(|request| request.e2el.total());
-    let slowest = slowest.map_or_else(String::new, waterfall_html);
-    let legend = Part::ALL
-        .into_iter()
-        .filter(|part| is_drawn(found, *part))
-        .map(|part| format!("<span><i style=\"background:var({})\"></i>{}</span>", color(part), escape(part.label())));
-    format!(
-        "<section><h2>Where the time went</h2>\n{lead}<div class=\"legend\">{}</div>\n\
-         <table class=\"cells\" style=\"width:100%\">{bars}</table>\n{slowest}\
-         <p class=\"note\">Inferred from the arrival times of all tokens; see tacho explain for uncertainties.</p></section>\n",
-        legend.collect::<String>()
-    )
-}
-
-fn is_drawn(found: &Attribution, part: Part) -> bool {
-    COLUMNS.into_iter().filter_map(|what| found.breakdown(what)).any(|one| one.share(part) >= MIN_SHARE)
-}
-
-fn stacked(what: Explained, found: &Breakdown) -> String {
-    let piece = |part: Part| {
-        let (ms, share) = (found.parts[part as usize], found.share(part) * 100.0);
-        let text = if share >= 8.0 { format!("{share:.0}%") } else { String::new() };
-        (share >= 0.1).then(|| {
-            format!(
-                "<span title=\"{}: {} ms, {share:.1}%\" style=\"flex:{share:.3};background:var({});\
-                 color:var(--paper);overflow:hidden;text-align:center\">{text}</span>",
-                part.label(),
-                short(ms),
-                color(part)
-            )
-        })
-    };
-    let pieces: String = Part::ALL.into_iter().filter_map(piece).collect();
-    format!(
-        "<tr><th>{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"display:flex\">{pieces}</div></td></tr>\n",
-        heading(what),
-        short(found.total())
-    )
-}
-
-fn waterfall_html(request: &AttributedRequest) -> String {
-    let total = (request.e2el.total() as f64 / 1e6).max(f64::MIN_POSITIVE);
-    let mut at = 0.0;
-    let mut rows = String::new();
-    for (is_decode, part, ms) in waterfall(request) {
-        let (from, long) = ((at / total * 100.0).clamp(0.0, 100.0), (ms / total * 100.0).clamp(0.0, 100.0));
-        rows += &format!(
-            "<tr><th>{}{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"margin-left:{from:.2}%;\
-             width:{long:.2}%;min-width:2px;height:12px;background:var({})\"></div></td></tr>\n",
-            escape(part.label()),
-            if is_decode { ", decoding" } else { "" },
-            short(ms),
-            color(part)
-        );
-        at += ms;
-    }
-    format!(
-        "<h3>The slowest request, {}</h3>\n<table class=\"cells\" style=\"width:100%\">{rows}</table>\n",
-        request.index
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -433,11 +354,11 @@ mod tests {
     fn the_text_fits_a_terminal_and_starts_with_the_cause() {
         let text = text(&run(10), &ServerMetrics::default(), 80);
         assert!(
-            text.starts_with(
-                "98% of the TTFT of the slowest 1% (990 of 1,010 ms) is queue in the engine: the batch was"
-            )
+            text.starts_with("98% of the TTFT of the slowest 1% (990 of 1,010 ms) is queue in the engine:"),
+            "{text}"
         );
-        assert!(text.contains("raise --max-num-seqs"), "{text}");
+        let unfolded = text.replace("\n  ", " ");
+        assert!(unfolded.contains("the batch was full at 16 sequences: raise --max-num-seqs"), "{text}");
         assert!(text.lines().count() <= 25 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("mean TPOT (10.0 ms)") || text.contains("10% of mean TPOT"), "{text}");
         assert!(!text.contains("stalls"), "{text}");
@@ -446,7 +367,7 @@ mod tests {
     #[test]
     fn the_part_that_grew_is_named() {
         let found = difference(&run(1), &run(10), Explained::MeanTtft).unwrap();
-        assert_eq!(found, "+446 of +446 ms in mean TTFT is queue in the engine (±8.74).");
+        assert_eq!(found, "+446 of +446 ms in mean TTFT is queue in the engine (±9.75).");
         assert_eq!(difference(&run(1), &run(1), Explained::MeanTtft), None);
         let keys = ["p99_ttft_ms", "p90_ttft_ms", "mean_tpot_ms", "output_throughput"];
         assert_eq!(differences(&run(1), &run(10), &keys).len(), 1, "equal TPOTs need no sentence");

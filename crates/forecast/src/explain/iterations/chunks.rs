@@ -1,0 +1,97 @@
+//! Parts of prompts in the iterations before their first token.
+
+use std::ops::{Range, RangeInclusive};
+
+use tacho_metrics::attribution::QueueLimit;
+
+use super::{Iteration, MAX_GROUP, Timeline};
+use crate::explain::model::{Load, Model};
+
+/// Part of the largest chunk of a prompt below which time over the expected is noise.
+const MIN_CHUNK: f64 = 0.15;
+/// Largest ratio of the time that a prompt may explain to its cost.
+const MAX_EXCESS: f64 = 1.5;
+
+impl Timeline<'_> {
+    /// Distributes a prompt over the iterations since it arrived, by the time that nothing else in them explains.
+    pub(super) fn place_chunks(&mut self, model: &Model<'_>, stream: usize, end: usize) {
+        let tokens = self.remaining[stream];
+        let mut from = end;
+        while from > 0 && end - from < MAX_GROUP && {
+            let before = &self.iterations[from - 1];
+            let is_open = matches!(before.blocked, None | Some(QueueLimit::Tokens));
+            before.head == Some(stream) && is_open && !before.is_idle
+        } {
+            from -= 1;
+        }
+        self.admitted[stream] = end;
+        let last = self.iterations[end];
+        if from == end {
+            return;
+        }
+        if last.is_idle {
+            // The streams that showed the iterations before have ended; it went on since.
+            self.iterations[end].start = self.iterations[end - 1].end;
+        }
+        self.iterations[end].prompts = last.prompts - self.streams[stream].prefill();
+        let parts = match self.caps[2].is_finite() {
+            true => self.filled(model, stream, from..end),
+            false => self.by_excess(model, tokens, from..=end),
+        };
+        let cached = self.streams[stream].traced.prompt as f64 - tokens;
+        if parts.iter().all(|part| *part < 1.0) {
+            self.iterations[end] = last;
+            return;
+        }
+        self.iterations[end].is_idle = false;
+        for (at, part) in (from..end).zip(parts).filter(|(_, part)| *part >= 1.0) {
+            let before = cached + tokens - self.remaining[stream];
+            self.iterations[at].chunk = self.iterations[at].chunk + Load::prefill(before, part);
+            self.iterations[at].blocked = Some(QueueLimit::Tokens);
+            self.chunks[stream].push((at, part));
+            self.remaining[stream] -= part;
+        }
+        self.admitted[stream] = self.chunks[stream][0].0;
+        let rest = Load::prefill(cached + tokens - self.remaining[stream], self.remaining[stream]);
+        self.iterations[end].prompts = self.iterations[end].prompts + rest;
+    }
+
+    /// Tokens of a prompt in each iteration, by the time that nothing else explains.
+    fn by_excess(&self, model: &Model<'_>, tokens: f64, iterations: RangeInclusive<usize>) -> Vec<f64> {
+        let excess = |one: &Iteration| {
+            let expected = model.seconds(&one.contents());
+            Some(one.seconds() - expected).filter(|excess| *excess > 3.0 * model.noise * expected).unwrap_or(0.0)
+        };
+        let mut over: Vec<f64> = self.iterations[iterations].iter().map(excess).collect();
+        let least = MIN_CHUNK * over.iter().copied().fold(0.0, f64::max);
+        over.iter_mut().filter(|over| **over < least).for_each(|over| *over = 0.0);
+        let sum = over.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        // A prompt does not explain much more than it costs: that is a stall.
+        if sum > MAX_EXCESS * model.added(&Load::decode(0.0), &Load::prefill(0.0, tokens)) {
+            return vec![0.0; over.len() - 1];
+        }
+        // Later tokens cost more: they attend to those before.
+        let mut before = 0.0;
+        for over in &mut over {
+            *over /= model.added(&Load::decode(0.0), &Load::prefill(before, 256.0)).max(f64::MIN_POSITIVE) / 256.0;
+            before += *over;
+        }
+        over.iter().take(over.len() - 1).map(|part| tokens * part / before.max(f64::MIN_POSITIVE)).collect()
+    }
+
+    /// Tokens of a prompt in each iteration, where the most tokens of one are known: from the first that took longer, it
+    /// fills them.
+    fn filled(&self, model: &Model<'_>, stream: usize, iterations: Range<usize>) -> Vec<f64> {
+        let (mut left, mut has_begun) = (self.remaining[stream], false);
+        let part = |one: &Iteration| {
+            let contents = one.contents();
+            let part = (self.caps[2] - contents.tokens()).clamp(0.0, left - 1.0);
+            let (cost, expected) = (model.added(&contents, &Load::prefill(0.0, part)), model.seconds(&contents));
+            has_begun |= part >= 1.0 && one.seconds() - expected > 0.5 * cost - 2.0 * model.noise * expected;
+            let part = if has_begun { part } else { 0.0 };
+            left -= part;
+            part
+        };
+        self.iterations[iterations].iter().map(part).collect()
+    }
+}
