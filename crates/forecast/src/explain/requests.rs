@@ -8,7 +8,7 @@ use super::iterations::{Iteration, Timeline};
 use super::model::{Load, Model};
 use crate::fit::robust::{median, spread};
 
-/// Successive iterations that refused nobody at a limit, so that a request that had arrived would have been admitted.
+/// Successive iterations without a refusal at a limit: they would have admitted a request that had arrived.
 const MIN_OPEN: usize = 3;
 /// Fewest waits that determine the usual time to the engine.
 const MIN_WAITS: usize = 8;
