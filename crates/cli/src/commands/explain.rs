@@ -10,7 +10,7 @@ use tacho_forecast::explain::{Known, explain};
 use tacho_metrics::{Attribution, Task};
 use tacho_record::restored::restored;
 use tacho_record::{ResultKind, RunRecord, StoredRun};
-use tacho_report::{attribution, results};
+use tacho_report::{attribution, inputs, results};
 use tacho_rowlog::Stored;
 use tacho_run::offline::OFFLINE;
 use tacho_run::rebuild::{Changes, rebuild};
@@ -18,12 +18,13 @@ use tacho_run::rebuild::{Changes, rebuild};
 use super::compare::sides::log_of;
 use super::sim::hub;
 use crate::args::explain::ExplainArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, note};
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let machine = args.profile.as_deref().map(machine).transpose()?;
     let read = |path: &Path| {
         let record = record(path)?;
+        inputs::of_records(std::slice::from_ref(&record)).iter().for_each(|line| note(line));
         let found = of_record(&record, machine.as_ref()).with_context(|| shown(path))?;
         anyhow::Ok((record, found))
     };
