@@ -135,6 +135,7 @@ fn payload_of(case: &Json) -> PayloadSpec {
         audio_speed: None,
         pcm: None,
         keeps_nulls: true,
+        keeps_logprobs: false,
     }
 }
 
