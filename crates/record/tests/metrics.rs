@@ -89,6 +89,8 @@ fn checked() -> RunRecord {
             first_difference,
             alone_differs: Some(true),
             belongs_to: first_difference.map(|_| 0),
+            mean_kl: Some(accuracy),
+            max_kl: Some(2.0 * accuracy),
             ..OutputCheck::default()
         };
         let scores = parse(&format!("{{\"accuracy\": {accuracy}}}")).ok();
@@ -104,7 +106,7 @@ type Answer = (&'static str, fn() -> RunRecord, f64);
 
 #[test]
 fn every_metric_has_a_known_answer() {
-    let answers: [Answer; 56] = [
+    let answers: [Answer; 58] = [
         ("duration", generation, 10.0),
         ("completed", generation, 2.0),
         ("failed", generation, 0.0),
@@ -153,6 +155,8 @@ fn every_metric_has_a_known_answer() {
         ("p10_acceptance_length", generation, 1.0),
         ("output_divergence", checked, 0.5),
         ("output_divergence_alone", checked, 1.0),
+        ("mean_kl_divergence", checked, 0.25),
+        ("max_kl_divergence", checked, 1.0),
         ("swapped_outputs", checked, 1.0),
         ("accuracy", checked, 0.25),
         ("jobs_per_hour", generation, 720.0),

@@ -29,7 +29,7 @@ flags! {
                 "Log or result of the run to compare with, the baseline: print which part changed.").excludes(&["--request"]);
             profile: Option<PathBuf> = own(&["--profile"], Str, "FILE", Unset, &EXPLAIN,
                 "Costs of the server, from tacho fit (default: estimated from the run).");
-            request: Option<usize> = own(&["--request"], Int, "INDEX", Unset, &EXPLAIN, "Print the waterfall of this request.").at_least(0);
+            request: Option<usize> = own(&["--request"], Int, "INDEX", Unset, &EXPLAIN, "Print the waterfall of this request.").between(0.0, 1e9);
             json: bool = switch(&["--json"], &EXPLAIN, "Print a JSON object.");
         ]
     }

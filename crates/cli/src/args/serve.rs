@@ -129,10 +129,6 @@ impl ServeArgs {
         args.report
             .metadata
             .extend(preset.map(|preset| ("preset".to_owned(), format!("{} v{}", preset.name, preset.version))));
-        // vLLM always uses the template there.
-        if args.own.strict_parity && args.dataset.kind.name == "spec_bench" {
-            args.dataset.flags.skip_chat_template = false;
-        }
         args.fill_moderate_load();
         args.unabbreviate();
         Ok(args)

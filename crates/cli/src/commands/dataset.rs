@@ -272,7 +272,6 @@ impl Source<'_> {
             selection: self.selection(),
             output_len: self.general(Some(self.flags.spec_bench_output_len)).unwrap_or(256),
             category: self.flags.spec_bench_category.clone(),
-            chat_template: self.chat_template(),
         }
     }
 

@@ -19,8 +19,6 @@ pub struct SpecBenchSpec {
     pub output_len: i64,
     /// The category; `None` for all.
     pub category: Option<String>,
-    /// Whether prompts use the tokenizer's chat template.
-    pub chat_template: bool,
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.
@@ -42,7 +40,7 @@ pub(crate) fn sample(spec: &SpecBenchSpec, context: &mut SampleContext<'_>) -> R
         lines: &lines,
         selection: &selection,
         lengths,
-        chat_template: spec.chat_template,
+        chat_template: true,
         template_variables: None,
         label: Some("category"),
     };
