@@ -29,6 +29,7 @@ pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod suite;
 pub(crate) mod sweep;
+pub(crate) mod what_if;
 
 pub(crate) use error::ArgError;
 

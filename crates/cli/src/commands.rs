@@ -29,6 +29,7 @@ pub(crate) mod sim;
 mod suite;
 pub(crate) mod supervise;
 pub(crate) mod sweep;
+mod what_if;
 
 use tacho_args::command::{find, read};
 use tacho_args::flag::Table;
@@ -64,6 +65,7 @@ use crate::args::suite::SuiteArgs;
 use crate::args::sweep::plot::PlotArgs;
 use crate::args::sweep::plot_pareto::ParetoArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs};
+use crate::args::what_if::WhatIfArgs;
 use crate::args::{self, ArgError};
 
 /// All commands in help order. A row has the words that select a command, its flags, and its function.
@@ -115,6 +117,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(ServeArgs::read_simulated(v), serve::predict::run) },
     Command { spellings: &["plan"], section: PLANNING, table: &args::plan::TABLE,
         prepare: |v| task(PlanArgs::parse(&v), plan::run) },
+    Command { spellings: &["whatif"], section: PLANNING, table: &args::what_if::TABLE,
+        prepare: |v| task(WhatIfArgs::parse(&v), what_if::run) },
     Command { spellings: &["compare"], section: RESULTS, table: &args::compare::TABLE,
         prepare: |v| task(CompareArgs::read(&v), compare::run) },
     Command { spellings: &["gate"], section: RESULTS, table: &args::gate::TABLE,

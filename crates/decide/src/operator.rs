@@ -81,7 +81,7 @@ fn in_unit(metric: &str, unit: &str) -> Result<(String, f64), Error> {
     let known = |metric: &str| Known::find(split(metric).1).map(Known::unit);
     let in_ms = format!("{metric}_ms");
     let (key, own) = match known(metric) {
-        None if ["ms", "s"].contains(&unit) && known(&in_ms).is_some() => (in_ms, Some(Unit::Milliseconds)),
+        None if !["", "%"].contains(&unit) && known(&in_ms).is_some() => (in_ms, Some(Unit::Milliseconds)),
         own => (metric.to_owned(), own),
     };
     let scale = match (own, unit) {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(read("request_throughput>=20req/s"), Ok(("request_throughput".to_owned(), 20.0)));
         let of_group = Condition::parse("chat.p99_ttft>0.3s").unwrap();
         assert_eq!((of_group.group.as_deref(), &*of_group.key, of_group.limit), (Some("chat"), "p99_ttft_ms", 300.0));
-        for text in ["request_throughput>=20ms", "p99_ttft_ms<=2req/s", "p99_ttft_ms<=2min"] {
+        for text in ["request_throughput>=20ms", "p99_ttft_ms<=2req/s", "p99_ttft_ms<=2min", "p99_ttft<=5parsec"] {
             assert!(matches!(read(text), Err(Error::ConditionUnit { .. })), "{text}: {:?}", read(text));
         }
         assert_eq!(read("p99_ttft<=200"), Ok(("p99_ttft".to_owned(), 200.0)), "no such metric, as the caller says");

@@ -73,6 +73,18 @@ impl SimulatedRun {
         (0..parts).map(part).filter(|part| times.is_empty() || !part.times.is_empty()).collect()
     }
 
+    /// A simulation whose latencies count from the actual send time.
+    pub(crate) fn from_sent(completions: &[Completion]) -> Self {
+        let one = |one: &Completion| {
+            let (first, last) = (one.tokens.first()?, one.tokens.last()?);
+            Some(RequestTimes::new(first.secs_since(one.sent), last.secs_since(one.sent), one.tokens.len()))
+        };
+        let begin = completions.iter().map(|one| one.sent).min().unwrap_or_default();
+        let end = completions.iter().filter_map(|one| one.tokens.last()).max().copied().unwrap_or_default();
+        let times = completions.iter().filter_map(one).collect();
+        SimulatedRun { times, seconds: end.secs_since(begin), rejected: 0, queue_growth: 0.0 }
+    }
+
     /// All requests of several runs.
     pub(crate) fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Self {
         let (mut count, mut all) =

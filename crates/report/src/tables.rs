@@ -19,7 +19,7 @@ pub(crate) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
 }
 
 /// Rows as lines: the first column on the left, numbers in the others on the right, `gap` spaces apart.
-pub(crate) fn aligned(rows: &[Vec<String>], gap: usize) -> Vec<String> {
+pub fn aligned(rows: &[Vec<String>], gap: usize) -> Vec<String> {
     let widths = widths(rows);
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| pad(cell, *width, at > 0));

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tacho_core::FailureKind;
+
 /// Why a run failed.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +86,7 @@ pub enum Error {
     )]
     TooLongForStages { left_out: usize, most: u64 },
     #[error("initial test run failed: make sure that the benchmark arguments are right; the server said: {reason}")]
-    NotReady { reason: String },
+    NotReady { reason: String, kind: Option<FailureKind> },
     #[error("stopped before the benchmark began")]
     Stopped,
     #[error("this rank's rows are in {}: tacho report with the logs of all ranks makes the result", log.display())]

@@ -7,7 +7,7 @@ use super::error::{ArgError, Refusal};
 use super::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
 static FIT: Group = group("fit options", "fit options", "Measurements and the profile to write.");
-static LIMITS: Group = group(
+pub(crate) static LIMITS: Group = group(
     "engine limits",
     "engine limits",
     "Scheduler limits. Unset ones are read from the server, or inferred from runs that reach them.",

@@ -54,7 +54,7 @@ fn command(setting: Setting<'_>) -> Result<String, Refusal> {
     }
 }
 
-fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
     let criterion = |text: String| {
         let wrong = |allowed: &str| Refusal::range(setting.flag, &text, allowed);
         let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;

@@ -23,7 +23,7 @@ use crate::exit::{Exit, note};
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let machine = args.profile.as_deref().map(machine).transpose()?;
     let read = |path: &Path| {
-        let record = record(path)?;
+        let record = record(path, shown)?;
         inputs::of_records(std::slice::from_ref(&record)).iter().for_each(|line| note(line));
         let found = of_record(&record, machine.as_ref()).with_context(|| shown(path))?;
         anyhow::Ok((record, found))
@@ -53,14 +53,14 @@ fn shown(path: &Path) -> String {
     format!("{} cannot be explained", path.display())
 }
 
-fn machine(path: &Path) -> anyhow::Result<Machine> {
+pub(super) fn machine(path: &Path) -> anyhow::Result<Machine> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("the profile {shown} cannot be read"))?;
     Ok(Machine::parse(&text, &shown)?)
 }
 
 /// The record of a log, or of a result with the times of its requests.
-fn record(path: &Path) -> anyhow::Result<RunRecord> {
+pub(super) fn record(path: &Path, shown: fn(&Path) -> String) -> anyhow::Result<RunRecord> {
     if Stored::is_log(path) {
         if Stored::open(path)?.manifest().more.get(OFFLINE).is_some() {
             bail!("{}: the log of an offline run has no token times", shown(path));
@@ -76,7 +76,7 @@ fn record(path: &Path) -> anyhow::Result<RunRecord> {
         bail!("{}: it is not the result of a serving run", shown(path));
     }
     if let Some(log) = log_of(path, dict) {
-        return record(&log);
+        return record(&log, shown);
     }
     let found = restored(dict, |_| ()).with_context(|| shown(path))?;
     let found = found.with_context(|| {

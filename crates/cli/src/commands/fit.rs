@@ -17,7 +17,7 @@ use tacho_rowlog::Stored;
 use super::outputs::check_writable;
 use super::{say, serve, values_for};
 use crate::args;
-use crate::args::fit::FitArgs;
+use crate::args::fit::{FitArgs, LimitFlags};
 use crate::args::serve::ServeArgs;
 use crate::args::shared::sign_in;
 use crate::exit::Exit;
@@ -197,14 +197,20 @@ const LOG_START: usize = 4 << 20;
 
 /// The scheduler limits that flags, the log and the endpoints of the server state.
 fn known_limits(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow::Result<KnownLimits> {
-    let mut known = KnownLimits::default();
-    args.limits.given().iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
-    if let Some(path) = &args.limits.server_log {
-        let text = std::fs::read(path).with_context(|| format!("--server-log {path} cannot be read"))?;
-        known.read(&String::from_utf8_lossy(&text[..text.len().min(LOG_START)]), "server log");
-    }
+    let mut known = stated_limits(&args.limits)?;
     if let Some(endpoint) = endpoint {
         read_endpoints(&mut known, endpoint);
+    }
+    Ok(known)
+}
+
+/// The limits that flags and the log of the server state.
+pub(super) fn stated_limits(flags: &LimitFlags) -> anyhow::Result<KnownLimits> {
+    let mut known = KnownLimits::default();
+    flags.given().iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
+    if let Some(path) = &flags.server_log {
+        let text = std::fs::read(path).with_context(|| format!("--server-log {path} cannot be read"))?;
+        known.read(&String::from_utf8_lossy(&text[..text.len().min(LOG_START)]), "server log");
     }
     Ok(known)
 }

@@ -162,7 +162,7 @@ fn measure(
     interrupt.measuring();
     let record = run_serve(plan, prepared, &interrupt.stop, screen);
     screen.close();
-    let record = with_window(args, record?);
+    let record = with_window(args, record.map_err(|error| remedy::advised(args, error))?);
     // Write the file first: a closed pipe must not cost the result.
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
@@ -246,7 +246,8 @@ pub(crate) fn run_inside(
 pub(super) fn run_block(args: &ServeArgs, stop: &StopSignal, sink: &dyn EventSink) -> anyhow::Result<RunRecord> {
     let plan = plan::of(args, None)?;
     let prepared = prepare(&plan, Contact::Server, sink)?;
-    let record = with_window(args, run_serve(&plan, prepared, stop, sink)?);
+    let record =
+        with_window(args, run_serve(&plan, prepared, stop, sink).map_err(|error| remedy::advised(args, error))?);
     verdict(args, &record)?;
     Ok(record)
 }

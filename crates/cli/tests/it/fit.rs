@@ -1,4 +1,4 @@
-//! `tacho fit`, `predict`, and `plan` from the command line.
+//! `tacho fit`, `predict`, `plan` and `whatif` from the command line.
 
 use crate::tacho::{Place, stderr, stdout};
 
@@ -198,4 +198,30 @@ fn conversations_limits_on_prefills_and_cancellations_are_predicted() {
     assert!(place.run(&[&many[..], &file, &off].concat()).status.success());
     let completed = place.json("off")["completed"].as_i64().unwrap();
     assert!((5..35).contains(&completed), "{completed}");
+}
+
+#[test]
+fn a_run_is_forecast_with_other_settings() {
+    let place = Place::new();
+    let run = |words: &str| place.run(&words.split_whitespace().collect::<Vec<_>>());
+    let profile = r#"{"tacho_profile": 2, "name": "server", "noise": 0.01, "engine": {"max_num_seqs": 4},
+        "cost": {"fixed_us": 6400, "per_prefill_token_us": 32, "per_sequence_us": 60, "per_kv_token_us": 0.05}}"#;
+    place.write("server.json", profile);
+    let words = "predict --sim-profile server.json --num-prompts 80 --request-rate 16 --random-input-len 512 --random-range-ratio 0.5 \
+        --random-output-len 32 --save-result --save-detailed --result-filename run.json";
+    assert!(run(words).status.success());
+    let found = run("whatif run.json --set max_num_seqs=4,16 --max-num-seqs 4 --json");
+    let text = stdout(&found);
+    assert!(found.status.success(), "{}", stderr(&found));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let best = &json["forecasts"][0];
+    assert_eq!((&best["setting"]["max_num_seqs"], &best["flags"]), (&16.into(), &"--max-num-seqs 16".into()));
+    let ttft = |of: &serde_json::Value| of["mean_ttft_ms"]["expected"].as_f64().unwrap();
+    assert!(ttft(&best["metrics"]) * 5.0 < ttft(&json["forecasts"][1]["metrics"]), "{text}");
+    let missed = run("whatif run.json --set max_num_seqs=4 --max-num-seqs 4 --slo p99_ttft_ms<=50");
+    assert_eq!(missed.status.code(), Some(3), "{}", stdout(&missed));
+    assert!(stdout(&missed).contains("violates an SLO"), "{}", stdout(&missed));
+    let wrong = run("whatif run.json --set tensor_parallel_size=2");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("those are max_num_seqs"), "{}", stderr(&wrong));
 }

@@ -22,6 +22,15 @@ pub(super) struct Posterior {
     pub(super) safe: f64,
 }
 
+impl Posterior {
+    /// The same, if all loads up to this one meet the target.
+    pub(super) fn at_least(self, load: f64) -> Self {
+        let [median, low, high, below, above, safe] =
+            [self.median, self.low, self.high, self.below, self.above, self.safe].map(|value| value.max(load));
+        Posterior { median, low, high, below, above, safe }
+    }
+}
+
 /// Prior grid of the true error over the claimed one, with log weights.
 pub(super) const ERROR_SCALE_GRID: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
 /// Degrees of freedom of the likelihood: few, for heavy tails.

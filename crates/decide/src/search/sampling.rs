@@ -109,11 +109,15 @@ impl Search<'_> {
         Step::Done(if precise { StopReason::Precise } else { reason })
     }
 
+    /// The posterior within the loads that decide by themselves: a latency may rise more steeply than a model assumes.
     fn posterior(&self, runs: &[Measurement]) -> Option<Posterior> {
-        match self.model {
+        let found = match self.model {
             Model::OpenLoop { limit } => open_loop::posterior(runs, limit),
             Model::ClosedLoop | Model::Monotone => closed_loop::posterior(runs),
-        }
+        }?;
+        let failing = runs.iter().filter(|run| !run.passes()).map(|run| run.level).fold(f64::INFINITY, f64::min);
+        let met = repeated(runs, |run| run.sustained && run.ratio() < 1.0 / CLEARLY).filter(|level| *level < failing);
+        Some(found.at_least(met.fold(0.0, f64::max)))
     }
 
     /// The estimate as far as runs support it, because a model extrapolates beyond them. `None` if no run up to it
@@ -145,10 +149,14 @@ fn fails_clearly(run: &Measurement) -> bool {
 
 /// The runs without those that met the target above a load that failed clearly every time: they passed by chance.
 fn without_lucky(runs: &[Measurement]) -> Vec<Measurement> {
-    let at = |level: f64| runs.iter().filter(move |run| run.level == level);
-    let beyond = |run: &&Measurement| at(run.level).count() > 1 && at(run.level).all(fails_clearly);
-    let broken = runs.iter().filter(beyond).map(|run| run.level).fold(f64::INFINITY, f64::min);
+    let broken = repeated(runs, fails_clearly).fold(f64::INFINITY, f64::min);
     runs.iter().filter(|run| run.level < broken || !run.passes()).copied().collect()
+}
+
+/// The loads with several runs that are all alike.
+fn repeated(runs: &[Measurement], alike: fn(&Measurement) -> bool) -> impl Iterator<Item = f64> {
+    let at = move |level: f64| runs.iter().filter(move |run| run.level == level);
+    runs.iter().map(|run| run.level).filter(move |level| at(*level).count() > 1 && at(*level).all(alike))
 }
 
 /// The lowest failing load, if it was run only once: it may be an outlier, and it bounds the result.
@@ -227,6 +235,24 @@ mod tests {
         let met = [90.0, 135.0].map(|level| at(level, 0.2));
         let open = Some(Estimate { value: 135.0, low: 135.0, high: None });
         assert_eq!(search(100.0).sampled(&met), open, "no upper end where no run missed the target");
+    }
+
+    /// Runs of a server whose queue begins when its batch is full: the TTFT jumps from 0.17 to 1.5 times the target.
+    #[test]
+    fn loads_that_met_the_target_clearly_bound_a_steep_rise() {
+        let one = |(level, seconds, ratio): (f64, f64, f64)| Measurement {
+            error: Some(0.6),
+            completed_rate: level.min(12.0),
+            ..run(level, seconds, (ratio, level < 17.0))
+        };
+        let runs = [(8.8, 10.0, 0.17), (13.2, 10.0, 3.8), (17.2, 10.0, 5.0), (10.2, 10.0, 1.02), (8.8, 24.0, 0.16)];
+        let runs = [&runs[..], &[(11.7, 24.0, 1.33), (10.2, 18.0, 1.7)]].concat();
+        let runs: Vec<Measurement> = runs.into_iter().map(one).collect();
+        let search = Search { model: Model::OpenLoop { limit: 0.5 }, ..search(11.0) };
+        let found = search.sampled(&runs).unwrap();
+        assert!(found.low == 8.8 && (8.8..=10.2).contains(&found.value), "{found:?}");
+        let once = search.sampled(&runs[1..]).unwrap();
+        assert!(once.low < 8.0, "a single run does not decide: {once:?}");
     }
 
     #[test]

@@ -7,3 +7,4 @@ mod fit;
 mod limits;
 mod planted;
 mod prefix_caching;
+mod what_if;

@@ -54,10 +54,13 @@ pub(crate) fn warm_up(
         let (failed, first) = tests.send_warmups(traffic.warmups)?;
         if let Some(first) = first {
             if traffic.warmups_must_pass && !stop.draining() {
-                return Err(Error::NotReady { reason: first });
+                return Err(Error::NotReady { reason: first.message, kind: Some(first.kind) });
             }
             let of = traffic.warmups * tests.endpoints.len();
-            sink.event(RunEvent::warning(format!("{failed} of {of} warm-up requests failed; the first: {first}")));
+            sink.event(RunEvent::warning(format!(
+                "{failed} of {of} warm-up requests failed; the first: {}",
+                first.message
+            )));
         }
         sink.event(RunEvent::status(Note::WarmupDone));
     }

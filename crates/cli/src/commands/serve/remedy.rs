@@ -2,18 +2,25 @@
 
 use tacho_core::FailureKind;
 use tacho_metrics::Sample;
+use tacho_run::Error;
 
 use crate::args::serve::ServeArgs;
+use crate::exit::Advised;
 
 /// Advice for a failure that all requests share.
 pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
-    let keyed =
-        args.target.api_key.is_some() || !args.target.header.is_empty() || std::env::var_os("OPENAI_API_KEY").is_some();
-    let signs_in = args.target.sign_in.ways().next().is_some();
-    let model = args.target.served_model_name.as_deref().or(args.target.model.as_deref()).unwrap_or("MODEL");
-    let endpoint = args.endpoint().replace("{model}", model);
-    let way = Way { keyed, signs_in, url: args.base_url(), endpoint, has_begun: first.ttft > 0.0 };
-    way.remedy(first.failure?, &first.error.to_lowercase())
+    Way::of(args, first.ttft > 0.0).remedy(first.failure?, &first.error.to_lowercase())
+}
+
+/// Adds advice to the error of a server that never became ready.
+pub(super) fn advised(args: &ServeArgs, error: Error) -> anyhow::Error {
+    match &error {
+        Error::NotReady { reason, kind: Some(kind) } => {
+            let advice = Way::of(args, false).remedy(*kind, &reason.to_lowercase());
+            Advised::new(error.to_string(), advice).into()
+        }
+        _ => error.into(),
+    }
 }
 
 struct Way {
@@ -25,6 +32,16 @@ struct Way {
 }
 
 impl Way {
+    fn of(args: &ServeArgs, has_begun: bool) -> Self {
+        let keyed = args.target.api_key.is_some()
+            || !args.target.header.is_empty()
+            || std::env::var_os("OPENAI_API_KEY").is_some();
+        let signs_in = args.target.sign_in.ways().next().is_some();
+        let model = args.target.served_model_name.as_deref().or(args.target.model.as_deref()).unwrap_or("MODEL");
+        let endpoint = args.endpoint().replace("{model}", model);
+        Way { keyed, signs_in, url: args.base_url(), endpoint, has_begun }
+    }
+
     /// Advice for a failure; `error` is lower case.
     fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
         let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tacho_client::control::Caller;
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock, Work};
+use tacho_core::{Counters, EventSink, Failure, FailureKind, Kept, Observation, Request, RunEvent, SystemClock, Work};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 
@@ -46,29 +46,29 @@ impl TestRequests<'_> {
     }
 
     /// The error of one request; `None` if it succeeds.
-    fn failure(&self, endpoint: &EndpointSpec, left: Duration) -> Result<Option<String>, Error> {
+    fn failure(&self, endpoint: &EndpointSpec, left: Duration) -> Result<Option<Failure>, Error> {
         let rows = self.send(endpoint, 1, left, Arc::default())?;
-        Ok(rows.first().and_then(|row| row.outcome.failure()).map(|failure| failure.message.clone()))
+        Ok(rows.first().and_then(|row| row.outcome.failure()).cloned())
     }
 
     /// Tries until there is no error.
     fn try_until(
         &self,
         deadline: Instant,
-        attempt: &dyn Fn(Duration) -> Result<Option<String>, Error>,
+        attempt: &dyn Fn(Duration) -> Result<Option<Failure>, Error>,
     ) -> Result<(), Error> {
-        let mut reason = "no time to try".to_owned();
+        let (mut reason, mut kind) = ("no time to try".to_owned(), None);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.stop.draining() {
                 return Err(Error::Stopped);
             }
             if left.is_zero() {
-                return Err(Error::NotReady { reason });
+                return Err(Error::NotReady { reason, kind });
             }
             match attempt(left)? {
                 None => return Ok(()),
-                Some(failure) => reason = failure,
+                Some(failure) => (reason, kind) = (failure.message, Some(failure.kind)),
             }
             self.sink.event(RunEvent::warning(format!("Endpoint is not ready. Error='{reason}'")));
             let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
@@ -80,7 +80,7 @@ impl TestRequests<'_> {
     }
 
     /// Sends `count` copies at once to each replica in turn; returns the number of failures, and the first error.
-    pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<String>), Error> {
+    pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<Failure>), Error> {
         let counters = Arc::new(Counters::default());
         let total = (count * self.endpoints.len()) as u64;
         self.sink.event(RunEvent::Started { work: Work::WarmUp, total, counters: counters.clone() });
@@ -89,7 +89,7 @@ impl TestRequests<'_> {
         self.sink.event(RunEvent::Finished);
         let rows = rows?.concat();
         let failures: Vec<_> = rows.iter().filter_map(|row| row.outcome.failure()).collect();
-        Ok((failures.len(), failures.first().map(|failure| failure.message.clone())))
+        Ok((failures.len(), failures.first().map(|failure| (*failure).clone())))
     }
 
     fn send(
@@ -125,10 +125,14 @@ pub(crate) fn send_all(
 }
 
 /// Why a server is not ready, by the path of its ready check.
-fn unready(caller: &Caller, path: &str, left: Duration) -> Option<String> {
+fn unready(caller: &Caller, path: &str, left: Duration) -> Option<Failure> {
+    let failure = |kind: FailureKind, message: String| Some(Failure { kind, message });
     match caller.with_timeout(left).get(path, caller.user_headers()) {
         Ok(response) if (200..300).contains(&response.status) => None,
-        Ok(response) => Some(format!("GET {} answered {}", caller.url(path), response.status)),
-        Err(error) => Some(error.to_string()),
+        Ok(response) => {
+            let message = format!("GET {} answered {}", caller.url(path), response.status);
+            failure(FailureKind::Http(response.status), message)
+        }
+        Err(error) => failure(FailureKind::Connect, error.to_string()),
     }
 }
