@@ -9,3 +9,4 @@ mod operator;
 pub mod outputs;
 pub mod search;
 pub mod threshold;
+pub mod trend;

@@ -341,6 +341,10 @@ caveats! {
         median_ms / others_ms
     );
 
+    /// Another tool made the result, with other definitions of its metrics.
+    "other_definitions", Warning, Log: OtherDefinitions { tool: String, differences: String } =>
+        format!("metrics of {tool}: {differences}");
+
     /// The client distorted what it measured.
     "client_unreliable", Bad, Rows: ClientUnreliable { verdict: String } => verdict.as_str();
 }

@@ -6,6 +6,8 @@
 pub enum Error {
     #[error(transparent)]
     FieldError(#[from] tacho_core::json::FieldError),
+    #[error("it is a file of {tool}, but {problem}")]
+    OtherTool { tool: &'static str, problem: tacho_core::json::FieldError },
     #[error("{key} has {found} entries where {expected} requests are recorded")]
     Length { key: String, found: usize, expected: usize },
     #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]

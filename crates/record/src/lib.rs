@@ -6,6 +6,7 @@
 pub mod error;
 pub mod fields;
 pub mod groups;
+pub mod history;
 pub mod intervals;
 pub mod kind;
 pub mod logged;
@@ -16,6 +17,7 @@ pub mod provenance;
 pub mod record;
 pub mod restored;
 pub mod stored;
+pub mod tools;
 
 pub use error::Error;
 pub use fields::{ResultFields, StoredCaveat};

@@ -12,7 +12,8 @@ use crate::verdict::{Severity, severity};
 /// Difference of prefix cache hit rates that is mentioned.
 const CACHE_DIFFERENCE: f64 = 0.05;
 
-/// The severe warnings of results, one line per code, and in which server they differ. `side` names the runs if there
+/// The severe warnings of results, one line per code, in which server they differ, and where another tool defines metrics
+/// otherwise. `side` names the runs if there
 /// are others.
 pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a Dict>) -> Vec<String> {
     let results: Vec<&Dict> = results.into_iter().collect();
@@ -68,7 +69,8 @@ fn lines(side: Option<&str>, runs: &[Vec<StoredCaveat>]) -> Vec<String> {
     let total = runs.len();
     let all =
         runs.iter().enumerate().flat_map(|(at, run)| run.iter().map(move |one| (one.kind.as_str(), (at, &one.text))));
-    let found = by_key(all.filter(|(code, _)| severity(code) == Severity::Bad));
+    let is_repeated = |code: &str| severity(code) == Severity::Bad || code == "other_definitions";
+    let found = by_key(all.filter(|(code, _)| is_repeated(code)));
     let one = |(code, warnings): &(&str, Vec<(usize, &String)>)| {
         let (text, with_it) = (warnings[0].1, distinct(warnings.iter().map(|(run, _)| run)).len());
         match total {

@@ -1,4 +1,4 @@
-//! Reads result files of vLLM and tacho, with one object or several, and files of rows.
+//! Reads result files of vLLM, tacho and other tools, with one object or several, and files of rows.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,19 @@ use tacho_core::json::{Dict, Value, parse, parse_prefix};
 
 use crate::Error;
 
-/// All objects of a file: one, a list, or a sequence as `--append-result` writes it.
+/// All results of a file: one, a list, or a sequence as `--append-result` writes it. Those of other tools get vLLM's keys.
 pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
     let text = read_text(path)?;
     let bad = |problem: String| Error::NotAResult { path: path.to_owned(), problem };
     let mut values = Vec::new();
+    let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     match parse(&text) {
         Ok(value) => values.push(value),
+        Err(_) if is_yaml => {
+            let document = tacho_core::yaml::document(&text);
+            let document = document.map_err(|error| bad(format!("line {}: {}", error.line, error.problem)))?;
+            values.extend(document.map(|node| node.value()));
+        }
         Err(whole) => {
             let mut rest = text.trim_start();
             while !rest.is_empty() {
@@ -35,7 +41,10 @@ pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
             _ => return Err(bad("neither an object nor a list of objects".into())),
         }
     }
-    if dicts.is_empty() { Err(bad("empty".into())) } else { Ok(dicts) }
+    if dicts.is_empty() {
+        return Err(bad("empty".into()));
+    }
+    tacho_record::tools::mapped(dicts).map_err(|problem| bad(problem.to_string()))
 }
 
 pub fn read_text(path: &Path) -> Result<String, Error> {

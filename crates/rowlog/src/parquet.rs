@@ -1,5 +1,6 @@
 //! Writes a table as a Parquet file, for programs that read nothing else.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub enum Values {
 }
 
 /// Named columns, each with one value per row.
-pub type Columns = Vec<(&'static str, Values)>;
+pub type Columns = Vec<(Cow<'static, str>, Values)>;
 
 /// Writes a table to `path` in parts; the first part determines the columns.
 pub fn write_parquet(path: &Path, parts: impl Iterator<Item = Columns>) -> Result<(), Error> {

@@ -29,6 +29,10 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho report result.json --card run.png", "makes a picture of the result to share"),
         ("tacho report a.json b.json --html both.html", "overlays the distributions of two runs"),
+        (
+            "tacho report benchmarks.json --html run.html",
+            "makes the page of a result of GuideLLM, AIPerf or another tool",
+        ),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
     groups: &[&REPORT, &LOG_FILES, &LOG],
@@ -40,13 +44,15 @@ flags! {
     ReportFlags? {
         FLAGS [
             paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
-                "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
+                "The logs of runs (--log), result files of tacho, vLLM or other tools, or one directory of results. Several logs are reported as one run: requests \
                  sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns.");
             result: Option<PathBuf> = own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "Directory of results, under the name of vLLM's script.");
             markdown: bool = own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results.");
             json: bool = own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
             save: bool = own(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
+            save_benchmark_report: Option<PathBuf> = own(&["--save-benchmark-report"], Str, "FILE", Unset, &REPORT,
+                "Write the metrics of one run as a benchmark report 0.2 of llm-d (JSON), and nothing else.");
             percentile_metrics: Option<Vec<MetricKind>> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
             metric_percentiles: Option<Vec<f64>> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
             goodput: Option<GoodputLimits> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;

@@ -12,6 +12,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::ResultKind;
 use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts, warnings};
 use tacho_report::dashboard::{Dashboard, is_by_product};
+use tacho_report::export::benchmark_report;
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_report::results;
@@ -21,7 +22,7 @@ use tacho_rowlog::Stored;
 use super::platform;
 use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
-use crate::commands::compare::sides::{detailed, sides};
+use crate::commands::compare::sides::{detailed, of_log, sides};
 use crate::exit::{Exit, note, saved, show};
 
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -31,6 +32,9 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     // A shell pattern such as `dir/*.json` also matches files that are not results.
     let wanted = |path: &&PathBuf| args.paths.len() == 1 || !is_by_product(path);
     let paths: Vec<PathBuf> = args.paths.iter().filter(wanted).cloned().collect();
+    if let Some(target) = &args.flags.save_benchmark_report {
+        return save_benchmark_report(&paths, target);
+    }
     let logs = paths.iter().filter(|path| Stored::is_log(path)).count();
     match paths.as_slice() {
         [path] if logs == 1 => {
@@ -55,6 +59,18 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             )
         }
     }
+}
+
+fn save_benchmark_report(paths: &[PathBuf], target: &Path) -> anyhow::Result<Exit> {
+    let [path] = paths else { bail!("--save-benchmark-report is for one run, and {} were given", paths.len()) };
+    let results = of_log(path)?.map_or_else(|| results::read(path), |result| Ok(vec![result]))?;
+    match results.as_slice() {
+        [result] if ResultKind::of(result) == Some(ResultKind::Serving) => benchmark_report::save(result, target)?,
+        [_] => bail!("{} is not the result of a serving run", path.display()),
+        several => bail!("{} holds {} results: a benchmark report is of one run", path.display(), several.len()),
+    }
+    saved(target);
+    Ok(Exit::Done)
 }
 
 fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {

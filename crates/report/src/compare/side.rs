@@ -140,7 +140,8 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
         }
     }
     if rows.is_empty() {
-        let problem = "it has the keys of neither a serving, latency, throughput nor startup run".into();
+        let problem =
+            "it has the keys of neither a serving, latency, throughput nor startup run, nor of another tool's".into();
         return Err(Error::NotAResult { path: path.to_owned(), problem });
     }
     Ok(rows)

@@ -221,6 +221,12 @@ pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Se
     let text =
         |set: &Settings, key: &str| value(set, key).filter(|value| !value.is_empty()).unwrap_or("none").to_owned();
     let keys = varying([base, new].into_iter());
-    let parts = keys.iter().map(|key| format!("{key} {} -> {}", text(base, key), text(new, key)));
+    // A setting that another tool does not state need not differ.
+    let is_other_tool = value(base, "tool") != value(new, "tool");
+    let is_stated = |key: &&String| key.as_str() == "tool" || value(base, key).is_some() && value(new, key).is_some();
+    let parts = keys
+        .iter()
+        .filter(|key| !is_other_tool || is_stated(key))
+        .map(|key| format!("{key} {} -> {}", text(base, key), text(new, key)));
     parts.chain(other_requests(runs, new_runs).map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }

@@ -202,7 +202,7 @@ fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
         // A table without rows has columns too.
         let wanted = !part.is_empty() || std::mem::take(&mut first);
         first = false;
-        let columns = || COLUMNS.iter().map(|column| (column.name, column.values(&part, origin)));
+        let columns = || COLUMNS.iter().map(|column| (column.name.into(), column.values(&part, origin)));
         wanted.then(|| columns().collect::<Columns>())
     });
     // Written to a temporary file next to it and renamed, like every other file.

@@ -1,6 +1,7 @@
 //! Tables as Markdown and CSV text.
 
 use tacho_core::json::{Dict, Value, float_repr};
+use tacho_record::metric::Known;
 
 use super::{pad, widths};
 use crate::distinct::distinct;
@@ -12,6 +13,13 @@ pub struct Table {
     pub headings: Vec<String>,
     /// The cells, as many as headings in each row; null is an empty cell.
     pub rows: Vec<Vec<Value>>,
+}
+
+/// The metrics of a result, one per line.
+pub fn metric_table(result: &Dict) -> Table {
+    let row = |(key, value): (&str, &Value)| Some(vec![Known::find(key)?.heading(key).into(), value.clone()]);
+    let rows = result.iter().filter(|(_, value)| value.as_f64().is_some()).filter_map(row);
+    Table { headings: vec!["Metric".into(), "Value".into()], rows: rows.collect() }
 }
 
 impl Table {

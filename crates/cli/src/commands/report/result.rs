@@ -12,12 +12,13 @@ use tacho_report::card;
 use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
-use tacho_report::{json::write_whole, results};
+use tacho_report::tables::markdown::metric_table;
+use tacho_report::{inputs, json::write_whole, results};
 
 use super::log;
 use crate::args::report::ReportCommandArgs;
 use crate::commands::compare::sides::log_of;
-use crate::exit::{Exit, saved};
+use crate::exit::{Exit, saved, show};
 
 /// Flags that require a log.
 const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
@@ -41,8 +42,8 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
     args.outputs.check()?;
     let named = || path.display().to_string();
     match restored(dict, |setup| args.changes.apply(setup)).with_context(named)? {
-        Some(run) => whole(&run, args),
-        None => numbers(path, dict, args),
+        Some(run) if dict.get("tool").is_none() => whole(&run, args),
+        _ => numbers(path, dict, args),
     }
 }
 
@@ -67,6 +68,11 @@ fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
 fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let outputs = &args.outputs;
     if outputs.page.is_none() && outputs.card.is_none() {
+        if dict.get("tool").is_some() && args.log_flags.is_empty() {
+            let warnings: String = inputs::of_results(None, [dict]).iter().map(|line| format!("{line}\n")).collect();
+            show(&format!("{warnings}\n{}", metric_table(dict).markdown()))?;
+            return Ok(Exit::Done);
+        }
         bail!(
             "{} does not keep the times of its requests: pass --html or --card, or run with --save-detailed",
             path.display()

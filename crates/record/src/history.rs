@@ -1,0 +1,443 @@
+//! A history of results in one directory. An entry is a directory of its own, made under another name and renamed, so
+//! that jobs can add at the same time and a crash leaves no half of one. `index.parquet` is made from the entries for
+//! programs that read tables; nothing here reads it.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ring::digest::{SHA256, digest};
+use tacho_core::files::read_data;
+use tacho_core::json::{ByKey, Dict, FieldError, Json, Value, dumps, dumps_indented, parse};
+use tacho_rowlog::{Columns, Values, write_parquet};
+
+use crate::metric::Known;
+use crate::{ResultFields, ResultKind};
+
+/// Version of the format.
+const VERSION: u64 = 1;
+const ENTRY: &str = "entry.json";
+const RUNS: &str = "runs";
+const INDEX: &str = "index.parquet";
+const LOCK: &str = ".lock";
+/// Entries under construction start with this; older ones were left by a crash.
+const UNFINISHED: &str = ".new-";
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// Longest text of a tag or setting, in characters, and most tags of an entry.
+const LONGEST_TEXT: usize = 200;
+const MOST_TAGS: usize = 50;
+/// Settings of a result that are columns of the index.
+const SETTINGS: [&str; 8] =
+    ["tool", "model_id", "backend", "label", "request_rate", "max_concurrency", "num_prompts", "burstiness"];
+
+tacho_core::record! {
+    /// A result in a history, without its requests.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Entry {
+        /// Version of the format.
+        pub version: u64,
+        /// Its name: the time of the run and a digest of the result.
+        pub id: String,
+        /// Start of the run in UTC, by ISO 8601.
+        pub time: String,
+        /// The file that was added.
+        pub source: String,
+        /// The kind of result.
+        pub kind: ResultKind,
+        /// What the user says about it: commit, branch, hardware.
+        pub tags: Vec<(String, String)> => ByKey = Vec::new(),
+        /// Settings of the run.
+        pub settings: Vec<(String, String)> => ByKey = Vec::new(),
+        /// Its metrics by key.
+        pub metrics: Vec<(String, f64)> => ByKey = Vec::new(),
+    }
+}
+
+/// A history that cannot be read or written.
+#[expect(missing_docs, reason = "the message says it")]
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}", path.display())]
+    Index { path: PathBuf, source: tacho_rowlog::Error },
+    #[error("{} is not a history: add a result first (tacho history add)", path.display())]
+    Missing { path: PathBuf },
+    #[error("the result is none of a benchmark")]
+    NotAResult,
+}
+
+impl Entry {
+    /// The entry of a result that was started at `time`.
+    ///
+    /// # Errors
+    /// For a result of no benchmark.
+    pub fn new(result: &Dict, time: String, source: &str, tags: &[(String, String)]) -> Result<Self, HistoryError> {
+        let kind = ResultKind::of(result).ok_or(HistoryError::NotAResult)?;
+        let hash = digest(&SHA256, dumps(&Value::Dict(result.clone())).as_bytes());
+        let hash: String = hash.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let day: String = time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').take(15).collect();
+        let fields = ResultFields(result);
+        let own = result.get("tacho").and_then(Value::as_dict);
+        let numbers = result.iter().chain(own.into_iter().flat_map(Dict::iter));
+        let metric = |(key, value): (&str, &Value)| {
+            Known::find(key)?;
+            Some((key.to_owned(), value.as_f64().filter(|number| number.is_finite())?))
+        };
+        let mut metrics: Vec<(String, f64)> = numbers.filter_map(metric).collect();
+        metrics.extend(DERIVED.iter().filter_map(|(key, of)| Some(((*key).to_owned(), of(fields)?))));
+        let setting = |key: &&str| Some(((*key).to_owned(), setting_text(result.get(key)?)?));
+        let mut settings: Vec<(String, String)> = SETTINGS.iter().filter_map(setting).collect();
+        let provenance = crate::restored::provenance(result);
+        settings.extend(provenance.server.name().map(|server| ("server".to_owned(), short(&server))));
+        settings.extend(provenance.dataset.map(|dataset| ("dataset".to_owned(), short(&dataset))));
+        settings.extend(fields.own("workload").and_then(setting_text).map(|digest| ("workload".to_owned(), digest)));
+        let mut entry = Entry {
+            version: VERSION,
+            id: format!("{day}-{hash}"),
+            time,
+            source: short(source),
+            kind,
+            tags: Vec::new(),
+            settings,
+            metrics,
+        };
+        entry.tag(tags);
+        Ok(entry)
+    }
+
+    /// Sets tags; an existing one is replaced.
+    pub fn tag(&mut self, tags: &[(String, String)]) {
+        for (key, value) in tags.iter().take(MOST_TAGS) {
+            self.tags.retain(|(known, _)| known != key);
+            self.tags.push((short(key), short(value)));
+        }
+    }
+
+    /// A metric.
+    pub fn metric(&self, key: &str) -> Option<f64> {
+        self.metrics.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
+    /// A tag, or else a setting; `kind` and `id` count too.
+    pub fn about(&self, key: &str) -> Option<&str> {
+        let named = |pairs: &'_ [(String, String)]| pairs.iter().position(|(name, _)| name == key);
+        match key {
+            "kind" => Some(self.kind.name()),
+            "id" => Some(&self.id),
+            _ => named(&self.tags)
+                .map(|at| self.tags[at].1.as_str())
+                .or_else(|| named(&self.settings).map(|at| self.settings[at].1.as_str())),
+        }
+    }
+
+    /// Whether it has these tags or settings.
+    pub fn fits(&self, wanted: &[(String, String)]) -> bool {
+        wanted.iter().all(|(key, value)| self.about(key) == Some(value))
+    }
+
+    /// Its commit, shortened, or else its id.
+    pub fn name(&self) -> String {
+        self.about("commit").map_or_else(|| self.id.clone(), |commit| commit.chars().take(10).collect())
+    }
+}
+
+/// Metrics that follow from others: those of Pareto fronts, and energy.
+type Derived = (&'static str, fn(ResultFields<'_>) -> Option<f64>);
+const DERIVED: [Derived; 2] = [
+    ("tokens_per_second_per_user", |fields| fields.number("mean_tpot_ms").filter(|ms| *ms > 0.0).map(|ms| 1e3 / ms)),
+    ("joules_per_output_token", |fields| fields.own("telemetry")?.get("joules_per_output_token")?.as_f64()),
+];
+
+fn short(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
+}
+
+fn setting_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(text) => Some(short(text)),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => Some(dumps(value)),
+        _ => None,
+    }
+}
+
+/// The directory of a history.
+#[derive(Debug, Clone)]
+pub struct History {
+    directory: PathBuf,
+}
+
+impl History {
+    /// A history, which need not exist yet.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        History { directory: directory.into() }
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn run(&self, id: &str) -> PathBuf {
+        self.directory.join(RUNS).join(id)
+    }
+
+    /// The result of an entry.
+    pub fn result(&self, id: &str) -> PathBuf {
+        self.run(id).join(format!("{id}.json"))
+    }
+
+    /// Adds an entry with its result and, if it has another form, the file that it was read from. Returns whether it is
+    /// new: an entry that is there gets the new tags.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn add(&self, entry: &Entry, result: &Dict, original: Option<&Path>) -> Result<bool, HistoryError> {
+        let target = self.run(&entry.id);
+        if let Ok(known) = read_entry(&target) {
+            let mut merged = known;
+            merged.tag(&entry.tags);
+            let temporary = target.join(format!("{UNFINISHED}{}", std::process::id()));
+            self.write(&temporary, dumps_indented(&merged.to_json(), 1).as_bytes())?;
+            fs::rename(&temporary, target.join(ENTRY)).map_err(write(&target))?;
+            return Ok(false);
+        }
+        let name = format!("{UNFINISHED}{}-{}", std::process::id(), entry.id);
+        let temporary = self.run(&name);
+        let made =
+            self.make(&temporary, entry, result, original).and_then(|()| match fs::rename(&temporary, &target) {
+                // Another job added the same result meanwhile.
+                Err(_) if target.join(ENTRY).exists() => Ok(false),
+                other => other.map(|()| true).map_err(write(&target)),
+            });
+        if !matches!(made, Ok(true)) {
+            let _ = fs::remove_dir_all(&temporary);
+        }
+        made
+    }
+
+    fn make(&self, at: &Path, entry: &Entry, result: &Dict, original: Option<&Path>) -> Result<(), HistoryError> {
+        fs::create_dir_all(at).map_err(write(at))?;
+        self.write(&at.join(format!("{}.json", entry.id)), dumps(&Value::Dict(result.clone())).as_bytes())?;
+        if let Some((from, name)) = original.and_then(|from| Some((from, from.file_name()?))) {
+            fs::copy(
+                from,
+                at.join(Path::new("original").with_extension(Path::new(name).extension().unwrap_or_default())),
+            )
+            .map_err(write(at))?;
+        }
+        self.write(&at.join(ENTRY), dumps_indented(&entry.to_json(), 1).as_bytes())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), HistoryError> {
+        fs::write(path, bytes).and_then(|()| File::open(path)?.sync_all()).map_err(write(path))
+    }
+
+    /// All entries by time, and what is wrong with those that cannot be read.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn entries(&self) -> Result<(Vec<Entry>, Vec<String>), HistoryError> {
+        let runs = self.directory.join(RUNS);
+        let listed = fs::read_dir(&runs).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => HistoryError::Missing { path: self.directory.clone() },
+            _ => HistoryError::Read { path: runs.clone(), source },
+        })?;
+        let (mut entries, mut problems) = (Vec::new(), Vec::new());
+        for item in listed {
+            let path = item.map_err(|source| HistoryError::Read { path: runs.clone(), source })?.path();
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+                continue;
+            }
+            match read_entry(&path) {
+                Ok(entry) if path.file_name().is_some_and(|name| name == entry.id.as_str()) => entries.push(entry),
+                Ok(_) => problems.push(format!("{}: its name is not its id", path.display())),
+                Err(problem) => problems.push(format!("{}: {problem}", path.display())),
+            }
+        }
+        entries.sort_by(|a, b| (&a.time, &a.id).cmp(&(&b.time, &b.id)));
+        Ok((entries, problems))
+    }
+
+    /// Removes entries, and what crashed jobs left behind.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn remove(&self, ids: &[&str]) -> Result<(), HistoryError> {
+        for id in ids {
+            // A name that starts with a dot is no entry, should the removal be interrupted.
+            let (from, hidden) = (self.run(id), self.run(&format!("{UNFINISHED}{}-{id}", std::process::id())));
+            fs::rename(&from, &hidden).and_then(|()| fs::remove_dir_all(&hidden)).map_err(write(&from))?;
+        }
+        let is_old = |path: &Path| {
+            let time = fs::metadata(path).and_then(|facts| facts.modified()).ok();
+            time.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > ABANDONED)
+        };
+        for item in fs::read_dir(self.directory.join(RUNS)).into_iter().flatten().flatten() {
+            let path = item.path();
+            if item.file_name().to_string_lossy().starts_with(UNFINISHED) && is_old(&path) {
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the index again. Jobs that add at the same time wait for each other, and the last one sees all entries.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn reindex(&self) -> Result<PathBuf, HistoryError> {
+        let (path, lock) = (self.directory.join(INDEX), self.directory.join(LOCK));
+        let lock = File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(write(&lock))?;
+        let entries = self.entries()?.0;
+        let temporary = self.directory.join(format!("{UNFINISHED}{INDEX}"));
+        write_parquet(&temporary, std::iter::once(columns(&entries)))
+            .map_err(|source| HistoryError::Index { path: path.clone(), source })?;
+        fs::rename(&temporary, &path).map_err(write(&path))?;
+        drop(lock);
+        Ok(path)
+    }
+}
+
+fn write(path: &Path) -> impl Fn(io::Error) -> HistoryError + '_ {
+    |source| HistoryError::Write { path: path.to_owned(), source }
+}
+
+fn read_entry(directory: &Path) -> Result<Entry, String> {
+    let bytes = read_data(directory.join(ENTRY)).map_err(|error| error.to_string())?;
+    let value = parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())?;
+    match value.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => Entry::from_json(&value).map_err(|error: FieldError| error.to_string()),
+        _ => Err(format!("its version is not {VERSION}: use the tacho that wrote it")),
+    }
+}
+
+/// The table of the index: tags have the prefix `tag_`.
+fn columns(entries: &[Entry]) -> Columns {
+    let texts = |of: &dyn Fn(&Entry) -> Option<String>| Values::Texts(entries.iter().map(of).collect());
+    let mut columns: Columns = vec![
+        ("id".into(), texts(&|entry| Some(entry.id.clone()))),
+        ("time".into(), texts(&|entry| Some(entry.time.clone()))),
+        ("kind".into(), texts(&|entry| Some(entry.kind.name().to_owned()))),
+        ("source".into(), texts(&|entry| Some(entry.source.clone()))),
+    ];
+    let value = |pairs: &[(String, String)], key: &str| {
+        pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+    };
+    for key in names(entries.iter().flat_map(|entry| &entry.tags)) {
+        columns.push((Cow::Owned(format!("tag_{key}")), texts(&|entry| value(&entry.tags, key))));
+    }
+    for key in names(entries.iter().flat_map(|entry| &entry.settings)) {
+        columns.push((Cow::Owned(key.to_owned()), texts(&|entry| value(&entry.settings, key))));
+    }
+    for key in names(entries.iter().flat_map(|entry| &entry.metrics)) {
+        columns.push((
+            Cow::Owned(key.to_owned()),
+            Values::Floats(entries.iter().map(|entry| entry.metric(key)).collect()),
+        ));
+    }
+    columns
+}
+
+/// The names in pairs, in the order of their first use.
+fn names<'e, T: 'e>(pairs: impl Iterator<Item = &'e (String, T)>) -> Vec<&'e str> {
+    let mut names: Vec<&str> = Vec::new();
+    pairs.for_each(|(name, _)| {
+        if !names.contains(&name.as_str()) {
+            names.push(name)
+        }
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(throughput: f64) -> Dict {
+        let text = format!(
+            r#"{{"model_id": "m", "max_concurrency": 8, "duration": 2.0, "completed": 4, "request_throughput": {throughput},
+                "mean_tpot_ms": 20.0, "latencies": [1.0], "tacho": {{"output_throughput_per_gpu": 7.5, "workload": "v2:ab"}}}}"#
+        );
+        parse(&text).unwrap().as_dict().unwrap().clone()
+    }
+
+    fn entry(throughput: f64, day: usize, tags: &[(&str, &str)]) -> Entry {
+        let tags: Vec<_> = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Entry::new(&result(throughput), format!("2026-11-{day:02}T10:00:00Z"), "r.json", &tags).unwrap()
+    }
+
+    #[test]
+    fn an_entry_has_what_the_index_needs() {
+        let entry = entry(2.0, 3, &[("commit", "1a2b3c4d5e6f7")]);
+        assert!(entry.id.starts_with("20261103T100000-") && entry.id.len() == 24, "{}", entry.id);
+        assert_eq!(entry.metric("output_throughput_per_gpu"), Some(7.5));
+        assert_eq!(entry.metric("tokens_per_second_per_user"), Some(50.0));
+        assert_eq!((entry.about("model_id"), entry.about("max_concurrency")), (Some("m"), Some("8")));
+        assert_eq!((entry.name().as_str(), entry.metric("latencies")), ("1a2b3c4d5e", None));
+        let wanted = |key: &str, value: &str| [(key.to_owned(), value.to_owned())];
+        assert!(entry.fits(&wanted("commit", "1a2b3c4d5e6f7")) && !entry.fits(&wanted("branch", "main")));
+        assert!(Entry::new(&Dict::new(), String::new(), "", &[]).is_err());
+    }
+
+    #[test]
+    fn jobs_that_add_at_once_lose_no_entry() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(directory.path().join("h"));
+        assert!(matches!(history.entries(), Err(HistoryError::Missing { .. })));
+        std::thread::scope(|scope| {
+            for job in 0..8_u32 {
+                let history = &history;
+                scope.spawn(move || {
+                    for run in 0..5_u32 {
+                        let number = f64::from(job * 10 + run + 1);
+                        let entry = entry(number, 1 + run as usize, &[]);
+                        assert!(history.add(&entry, &result(number), None).unwrap());
+                        history.reindex().unwrap();
+                    }
+                });
+            }
+        });
+        let (entries, problems) = history.entries().unwrap();
+        assert_eq!((entries.len(), problems.len()), (40, 0));
+        assert!(entries.windows(2).all(|pair| pair[0].time <= pair[1].time));
+        assert!(std::fs::read(history.directory().join(INDEX)).unwrap().starts_with(b"PAR1"));
+    }
+
+    #[test]
+    fn a_result_is_kept_once_and_gets_new_tags() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(directory.path());
+        let first = entry(2.0, 3, &[("branch", "main"), ("gpu", "l4")]);
+        assert!(history.add(&first, &result(2.0), None).unwrap());
+        assert!(!history.add(&entry(2.0, 3, &[("gpu", "h200")]), &result(2.0), None).unwrap());
+        let (entries, _) = history.entries().unwrap();
+        assert_eq!(
+            (entries.len(), entries[0].about("gpu"), entries[0].about("branch")),
+            (1, Some("h200"), Some("main"))
+        );
+        let text = std::fs::read_to_string(history.result(&first.id)).unwrap();
+        assert_eq!(parse(&text).unwrap().as_dict(), Some(&result(2.0)));
+    }
+
+    #[test]
+    fn what_a_crash_leaves_is_no_entry() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(directory.path());
+        let one = entry(2.0, 3, &[]);
+        history.add(&one, &result(2.0), None).unwrap();
+        std::fs::create_dir_all(directory.path().join(RUNS).join(format!("{UNFINISHED}1-x"))).unwrap();
+        let broken = directory.path().join(RUNS).join("broken");
+        std::fs::create_dir_all(&broken).unwrap();
+        std::fs::write(broken.join(ENTRY), r#"{"version": 1, "id": "#).unwrap();
+        let (entries, problems) = history.entries().unwrap();
+        assert_eq!((entries.len(), problems.len()), (1, 1));
+        history.remove(&[&one.id]).unwrap();
+        assert_eq!(history.entries().unwrap().0, []);
+        history.reindex().unwrap();
+    }
+}
