@@ -402,8 +402,9 @@ pub struct Table {
     pub command: &'static str,
     pub about: &'static str,
     pub examples: &'static [(&'static str, &'static str)],
-    /// The options that `-h` shows, in order; empty for commands with few options, where it shows all.
-    pub basics: &'static [&'static str],
+    /// The options that `-h` shows, in order and separated by spaces; empty for commands with few options, where it
+    /// shows all.
+    pub basics: &'static str,
     /// Properties of flags that the command recognizes only to reject them; the help does not list them.
     pub refused: u32,
     /// Flags that the command implies.
@@ -415,7 +416,7 @@ pub struct Table {
 
 impl Table {
     pub const PLAIN: Table =
-        Table { command: "", about: "", examples: &[], basics: &[], refused: 0, implied: &[], groups: &[], flags: &[] };
+        Table { command: "", about: "", examples: &[], basics: "", refused: 0, implied: &[], groups: &[], flags: &[] };
 
     /// Whether the command starts an engine, which may accept flags that are unknown here.
     pub fn has_engine(&self) -> bool {

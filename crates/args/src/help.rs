@@ -32,7 +32,7 @@ fn basics(table: &Table, width: usize) -> String {
     }
     let ways = ways(table, width);
     if !table.basics.is_empty() {
-        let flags: Vec<&Flag> = table.basics.iter().filter_map(|name| table.find(name)).collect();
+        let flags: Vec<&Flag> = table.basics.split_whitespace().filter_map(|name| table.find(name)).collect();
         return out + &format!("\noptions used most:\n{}{ways}", listed(&flags, width, clause));
     }
     let mut left_out = Vec::new();

@@ -1,16 +1,10 @@
-//! Events of a run for its observers: phases of counted work, notes with their sentences, and progress counters.
-//! The report crate decides what is shown, and where.
-
-mod note;
-mod search;
-mod sweep;
+//! Events of a run for its observers: phases of counted work, notes with their sentences (vLLM's where vLLM has one),
+//! and progress counters. The report crate decides what is shown, and where.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use note::{Layout, Note};
-pub use search::{Load, Most, SearchNote, SearchRow, level_text};
-pub use sweep::{LevelNote, SweepNote};
+use crate::json::Value;
 
 /// Progress of the requests, written by the workers and read by progress views.
 #[derive(Debug, Default)]
@@ -73,6 +67,59 @@ pub enum Work {
     ColdStarts,
     /// Engine starts with full caches.
     WarmStarts,
+}
+
+/// A note of a run. Those that a view treats differently are variants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// A sentence, possibly of several lines.
+    Text(String),
+    /// A line that vLLM prints before the requests. A terminal shows `brief` instead, or nothing if it is empty.
+    Preamble {
+        /// The line.
+        vllm: String,
+        /// What a terminal shows.
+        brief: String,
+    },
+    /// The warm-up requests are complete.
+    WarmupDone,
+    /// The progress of a client of a multi-turn benchmark.
+    Client(String),
+    /// A line of a sweep. `tacho capacity` shows `brief` instead, or nothing if it is empty.
+    Sweep {
+        /// The line.
+        text: String,
+        /// What `tacho capacity` shows.
+        brief: String,
+    },
+    /// A command after its title.
+    Command(String, Vec<String>),
+    /// A table of a sweep.
+    Table {
+        /// The names of the columns.
+        headings: Vec<String>,
+        /// A value for each column.
+        rows: Vec<Vec<Value>>,
+    },
+}
+
+impl Note {
+    /// The sentence, possibly of several lines; `None` if the view lays it out.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Note::Text(text) | Note::Client(text) | Note::Preamble { vllm: text, .. } | Note::Sweep { text, .. } => {
+                Some(text)
+            }
+            Note::WarmupDone => Some("Warmup run completed."),
+            Note::Command(..) | Note::Table { .. } => None,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Note {
+    fn from(text: T) -> Note {
+        Note::Text(text.into())
+    }
 }
 
 /// An event of a run that a view may show.

@@ -27,29 +27,10 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS, &LIVE],
     flags: rows!(&[HELP], FIRST, SETTINGS, LAST, live::FLAGS),
-    basics: &[
-        "--model",
-        "--tp",
-        "--num-seqs-list",
-        "--num-batched-tokens-list",
-        "--input-len",
-        "--output-len",
-        "--max-model-len",
-        "--min-cache-hit-pct",
-        "--max-latency-allowed-ms",
-        "--constraint",
-        "--num-prompts",
-        "--num-runs",
-        "--tolerance",
-        "--sim",
-        "--serve-cmd",
-        "--bench-cmd",
-        "--serve-params",
-        "--base",
-        "--resume",
-        "--dry-run",
-        "--live",
-    ],
+    basics: "\
+        --model --tp --num-seqs-list --num-batched-tokens-list --input-len --output-len --max-model-len \
+        --min-cache-hit-pct --max-latency-allowed-ms --constraint --num-prompts --num-runs --tolerance --sim \
+        --serve-cmd --bench-cmd --serve-params --base --resume --dry-run --live",
     ..Table::PLAIN
 };
 

@@ -27,29 +27,11 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&INPUT, &SERVER, &SIGN_IN, &LOAD, &OUTPUT, &LIVE],
     flags: rows!(&[HELP], ROWS, sign_in::FLAGS, UNREAD, &[live::SCREEN, live::HTTP]),
-    basics: &[
-        "--input-file",
-        "--model",
-        "--url",
-        "--api-key",
-        "--num-clients",
-        "--max-active-conversations",
-        "--max-num-requests",
-        "--max-turns",
-        "--request-rate",
-        "--limit-max-tokens",
-        "--limit-min-tokens",
-        "--warmup-step",
-        "--no-early-stop",
-        "--conversation-sampling",
-        "--seed",
-        "--output-file",
-        "--excel-output",
-        "--stats-json-output",
-        "--verify-output",
-        "--dry-run",
-        "--live",
-    ],
+    basics: "\
+        --input-file --model --url --api-key --num-clients --max-active-conversations --max-num-requests \
+        --max-turns --request-rate --limit-max-tokens --limit-min-tokens --warmup-step --no-early-stop \
+        --conversation-sampling --seed --output-file --excel-output --stats-json-output --verify-output \
+        --dry-run --live",
     ..Table::PLAIN
 };
 

@@ -163,29 +163,10 @@ pub(crate) static LATENCY_TABLE: Table = Table {
         live::FLAGS,
         WORKER_ROWS
     ),
-    basics: &[
-        "--model",
-        "--sim",
-        "--input-len",
-        "--output-len",
-        "--batch-size",
-        "--num-iters",
-        "--num-iters-warmup",
-        "--n",
-        "--use-beam-search",
-        "--tensor-parallel-size",
-        "--max-model-len",
-        "--dtype",
-        "--quantization",
-        "--enable-prefix-caching",
-        "--seed",
-        "--sim-profile",
-        "--profile",
-        "--log",
-        "--output-json",
-        "--python",
-        "--quiet",
-    ],
+    basics: "\
+        --model --sim --input-len --output-len --batch-size --num-iters --num-iters-warmup --n --use-beam-search \
+        --tensor-parallel-size --max-model-len --dtype --quantization --enable-prefix-caching --seed \
+        --sim-profile --profile --log --output-json --python --quiet",
     ..Table::PLAIN
 };
 

@@ -24,21 +24,9 @@ pub(crate) static TABLE: Table = Table {
         ("tacho sim --port 8000", "then: tacho serve --port 8000"),
         ("tacho sim --error-rate 0.01 --stall-rate 0.05 --stall-seconds 2", "a server with occasional faults"),
     ],
-    basics: &[
-        "--host",
-        "--port",
-        "--model",
-        "--profile",
-        "--max-num-seqs",
-        "--max-num-batched-tokens",
-        "--max-model-len",
-        "--num-gpu-blocks",
-        "--enable-prefix-caching",
-        "--data-parallel-size",
-        "--seed",
-        "--error-rate",
-        "--stall-rate",
-    ],
+    basics: "\
+        --host --port --model --profile --max-num-seqs --max-num-batched-tokens --max-model-len --num-gpu-blocks \
+        --enable-prefix-caching --data-parallel-size --seed --error-rate --stall-rate",
     groups: &[&SERVER, &ENGINE, &CACHE, &MEDIA, &FAULTS],
     flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN

@@ -2,14 +2,10 @@
 
 mod answer;
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use tacho_core::event::{Load, Note, SearchNote, SweepNote, level_text};
-use tacho_core::{EventSink, RunEvent};
-use tacho_record::groups::split;
-use tacho_record::metric::{Known, is_fraction};
+use tacho_core::{EventSink, Note, RunEvent};
 use tacho_run::experiment::{AfterBench, Links, ParamSet, ResetKind};
 use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan, sla};
 
@@ -43,7 +39,7 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     let plan = plan(args, &experiment)?;
     let place = if simulator.is_some() { "the simulator".to_owned() } else { servers.join(", ") };
     let screen = screen(&args.live, false)?;
-    let levels = Levels { screen: &screen, level: RefCell::default() };
+    let levels = Levels { screen: &screen };
     levels.say(answer::header(&place, &args.flags));
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone());
@@ -92,7 +88,6 @@ fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
 /// Shows one line per run of a search, and everything but its other lines.
 struct Levels<'s> {
     screen: &'s dyn EventSink,
-    level: RefCell<Vec<String>>,
 }
 
 impl Levels<'_> {
@@ -103,27 +98,10 @@ impl Levels<'_> {
 
 impl EventSink for Levels<'_> {
     fn event(&self, event: RunEvent) {
-        let RunEvent::Status(Note::Sweep(note)) = &event else { return self.screen.event(event) };
-        let mut parts = self.level.borrow_mut();
-        match note {
-            SweepNote::Search(SearchNote::Testing { load: Load { unit, .. }, level }) => {
-                let unit = if level.is_finite() { format!(" {unit}") } else { String::new() };
-                *parts = vec![format!("  {}{unit}", level_text(*level))];
-            }
-            SweepNote::Search(SearchNote::Criterion { metric, mean, .. }) => {
-                let name = if is_fraction(metric) { metric.replace('_', " ") } else { metric.clone() };
-                let known = Known::find(split(metric).1);
-                parts.push(format!(
-                    "{name} {}",
-                    known.map_or_else(|| format!("{mean:.1}"), |known| known.text(*mean, 1))
-                ));
-            }
-            SweepNote::Search(SearchNote::NotSustained { .. }) => parts.push("not sustained".to_owned()),
-            SweepNote::Search(SearchNote::Verdict { met }) => {
-                parts.push(if *met { "met" } else { "not met" }.to_owned());
-                self.say(parts.join(", "));
-            }
-            _ => {}
+        match event {
+            RunEvent::Status(Note::Sweep { brief, .. }) if !brief.is_empty() => self.say(brief),
+            RunEvent::Status(Note::Sweep { .. } | Note::Command(..) | Note::Table { .. }) => {}
+            other => self.screen.event(other),
         }
     }
 }

@@ -42,8 +42,8 @@ impl Tuner<'_> {
     fn show(&self, candidates: &[Candidate]) -> Result<(), Error> {
         for candidate in candidates {
             let share = self.plan.memory_shares.first().map(String::as_str);
-            self.say(Note::Command("Server command: ", self.plan.server_command(candidate, share)?));
-            self.say(Note::Command("Benchmark command: ", self.plan.bench_command(f64::INFINITY)?));
+            self.say(Note::Command("Server command: ".to_owned(), self.plan.server_command(candidate, share)?));
+            self.say(Note::Command("Benchmark command: ".to_owned(), self.plan.bench_command(f64::INFINITY)?));
         }
         self.say(format!("Results will be saved in: {}", self.plan.directory.display()));
         Ok(())

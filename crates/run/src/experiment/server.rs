@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port};
 use tacho_core::command::ChildGroup;
-use tacho_core::event::SweepNote;
 use tacho_core::{EventSink, RunEvent, Work};
 
 use super::archive::{Host, Tools};
@@ -81,7 +80,7 @@ impl AfterBench {
         match (self, address) {
             (AfterBench::Command(command), _) => supervised.run(command),
             (AfterBench::Reset(ResetKind::Call), Some(address)) => {
-                sink.event(RunEvent::status(SweepNote::ResettingCaches { address: address.to_owned() }));
+                sink.event(RunEvent::status(format!("Resetting caches at {address}")));
                 reset_caches(address)
             }
             (AfterBench::Reset(_), _) => Ok(()),
@@ -189,8 +188,10 @@ impl ProcessHost {
                 return Err(Failure::new("TimeoutError", text));
             }
             if waited > reminder {
-                let (url, log, waited) = (format!("{}/health", server.address), log.to_owned(), waited.as_secs());
-                sink.event(RunEvent::warning(SweepNote::Waiting { url, waited, most, log }));
+                let (address, waited, log) = (&server.address, waited.as_secs(), log.display());
+                sink.event(RunEvent::warning(format!(
+                    "waiting for {address}/health ({waited}s of {most}s)…; what the server says is in {log}"
+                )));
                 reminder *= 2;
             }
             std::thread::sleep(PATIENCE);

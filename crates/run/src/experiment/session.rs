@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::event::SweepNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, Note, RunEvent, Work};
 
@@ -97,6 +96,11 @@ impl<'a, P> Session<'a, P> {
         self.tools.sink.event(RunEvent::status(note));
     }
 
+    /// Reports a line of a sweep, which `tacho capacity` leaves out.
+    pub(crate) fn note(&self, text: impl Into<String>) {
+        self.say(Note::Sweep { text: text.into(), brief: String::new() });
+    }
+
     pub(crate) fn warn(&self, note: impl Into<Note>) {
         self.tools.sink.event(RunEvent::warning(note));
     }
@@ -119,7 +123,12 @@ impl<'a, P> Session<'a, P> {
         let started = slot.ensure(self.tools).map_err(Stop::Server)?;
         if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
             let Capacity { tokens, request, requests } = capacity;
-            self.warn(SweepNote::Capacity { tokens, request, requests });
+            self.warn(format!(
+                "the server's KV cache holds {tokens} tokens: {requests} requests of {request} tokens at once; a \
+                 max_concurrency of {} to {} leaves it some room",
+                (requests * 0.8).floor().max(1.0),
+                (requests * 0.9).floor().max(1.0),
+            ));
         }
         Ok(())
     }

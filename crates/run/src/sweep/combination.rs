@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use tacho_core::event::SweepNote;
-use tacho_core::json::{Dict, Value};
+use tacho_core::Note;
+use tacho_core::json::{Dict, Value, repr};
 
 use super::session::Sweep;
 use crate::experiment::{Failure, ParamSet, Point, Session, Slot, Stop, Style, apply, layout, same};
@@ -34,7 +34,7 @@ impl Sweep<'_> {
     ) -> Result<Vec<Dict>, Stop> {
         if let Some(link) = self.plan.links.broken(what.serve, what.bench) {
             let (serve, bench) = (shown(what.serve), shown(what.bench));
-            self.warn(SweepNote::Unlinked { serve, bench, link });
+            self.warn(format!("skipped {serve} with {bench}: --link-vars {link} does not hold"));
             return Ok(Vec::new());
         }
         let complete = !self.plan.dry_run && self.has_runs(what.directory, runs);
@@ -53,7 +53,7 @@ impl Sweep<'_> {
             return Ok(results);
         }
         if results.is_empty() {
-            self.say(SweepNote::NoRuns);
+            self.note("[NO SUCCESSFUL MEASURED RUNS] leaving combination retryable");
             return Ok(results);
         }
         self.summarize(what.directory, &results)?;
@@ -123,8 +123,7 @@ impl Sweep<'_> {
         let overrides =
             [("serve_overrides", what.serve.shown().into()), ("bench_overrides", what.bench.shown().into())];
         self.keep_failure(&path, &failure, &[("run_number", number.into())], &overrides)?;
-        self.say(SweepNote::BenchFailed { number, failure: failure.to_string() });
-        self.say(SweepNote::FailureDetails(path));
+        self.note(format!("[FAILED BENCHMARK] run={number}: {failure}\nFailure details: {}", path.display()));
         self.failed(format!("{}: {failure}", output.display()));
         // The next run needs clean caches; this one has failed already.
         let _ = self.after_bench(slot.address().as_deref());
@@ -152,20 +151,23 @@ impl<P> Session<'_, P> {
         after: &dyn Fn(Option<&str>) -> Result<(), Failure>,
     ) -> Result<Option<Dict>, Stop> {
         let SweepRun { overrides, sets, number, command, output } = run;
-        let (overrides, command, path) = (overrides.clone(), command.clone(), (*output).to_owned());
-        self.say(SweepNote::BenchBegins { overrides, number: *number, command: command.clone(), output: path });
+        let overrides = overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", repr(&set.clone().into())));
+        let overrides: String = overrides.collect();
+        let title = format!("[BEGIN BENCHMARK]\n{overrides}Run Number: {number}\nBenchmark command: ");
+        self.say(Note::Command(title, command.clone()));
+        self.note(format!("Output file: {}", output.display()));
         if let Some(mut found) = self.tools.archive.result(output) {
             merge(&mut found, sets);
-            self.say(SweepNote::ResultFound);
+            self.note("Found existing results.\n[SKIPPED BENCHMARK]");
             return Ok(Some(found));
         }
         let complete = |result: &mut Dict| {
             result.set("run_number", *number);
             merge(result, sets);
         };
-        let point = Point { complete: &complete, after, ..self.point(&command, output) };
+        let point = Point { complete: &complete, after, ..self.point(command, output) };
         let result = if dry_run { None } else { Some(self.measure(server, &point)?) };
-        self.say(SweepNote::BenchEnds);
+        self.note("[END BENCHMARK]");
         Ok(result)
     }
 

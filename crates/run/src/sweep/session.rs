@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::SweepNote;
-use tacho_core::json::Dict;
-use tacho_core::{RunEvent, Work};
+use tacho_core::json::{Dict, repr};
+use tacho_core::{Note, RunEvent, Work};
 
 use crate::experiment::{
     AfterBench, Error, Failure, Links, ParamSet, Report, Session, Slot, Stop, Supervised, Tools, apply, layout,
@@ -71,7 +70,9 @@ impl<'a> Sweep<'a> {
         let command = self.plan.server_command(serve)?;
         let shown = shown && command.is_some();
         if let Some(command) = command.clone().filter(|_| shown) {
-            self.say(SweepNote::ServerBegins { overrides: serve.shown(), command });
+            let overrides = repr(&serve.shown().into());
+            let title = format!("[BEGIN SERVER]\nServer overrides: {overrides}\nServer command: ");
+            self.say(Note::Command(title, command));
         }
         let mut slot = command.map_or_else(Slot::running, |command| Slot::new(command, Vec::new(), log));
         let started = if needed && !self.plan.dry_run { self.ensure(&mut slot) } else { Ok(()) };
@@ -79,7 +80,7 @@ impl<'a> Sweep<'a> {
         let log = slot.log().to_owned();
         drop(slot);
         match result {
-            Ok(()) if shown => self.say(SweepNote::ServerEnds),
+            Ok(()) if shown => self.note("[END SERVER]"),
             Ok(()) => {}
             Err(Stop::Run(failure)) => return Err(Error::Ended(failure)),
             Err(Stop::Server(failure)) => self.server_failed(serve, &failure, &log)?,
@@ -96,13 +97,13 @@ impl<'a> Sweep<'a> {
         let overrides = [("serve_overrides", serve.shown().into())];
         self.keep_failure(&path, failure, &[], &overrides).map_err(Error::Ended)?;
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
-        let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };
-        for note in [failed, SweepNote::FailureDetails(path)] {
+        let details = format!("Failure details: {}", path.display());
+        for note in [format!("[FAILED SERVER COMBINATION] {name}: {failure}"), details] {
             // vLLM reports it only if it continues.
             if self.plan.continue_on_error { self.say(note) } else { self.warn(note) }
         }
         if log.exists() {
-            self.warn(SweepNote::ServerLog(log.to_owned()));
+            self.warn(format!("what the server said is in {}", log.display()));
         }
         self.failed(format!("server {name}: {failure}"));
         Ok(())
@@ -110,16 +111,16 @@ impl<'a> Sweep<'a> {
 
     /// Prints the last lines.
     pub(super) fn finish(mut self) -> Result<Report, Error> {
-        let directory = self.plan.experiment.clone();
+        let directory = self.plan.experiment.display();
         if self.plan.dry_run {
-            self.say(SweepNote::Place { directory, dry_run: true });
+            self.note(format!("Experiment will be saved at: {directory}"));
             return Ok(Report::default());
         }
         self.add(Vec::new()).map_err(Error::Ended)?;
         self.tools.sink.event(RunEvent::Finished);
         let Report { results, failures, .. } = &self.report;
         if self.plan.continue_on_error || *results > 0 || failures.is_empty() {
-            self.say(SweepNote::Place { directory, dry_run: false });
+            self.note(format!("Experiment has been saved at: {directory}"));
         }
         Ok(self.report)
     }

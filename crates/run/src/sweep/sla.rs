@@ -134,6 +134,11 @@ fn level_directory(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
     base.join(format!("{}={}", plan.variable.key(), spelled(level)))
 }
 
+/// A load as text; an unlimited one is infinite.
+fn load_text(load: f64) -> String {
+    if load.is_finite() { load.to_string() } else { "unlimited".to_owned() }
+}
+
 /// The file that marks a complete search.
 fn marker(base: &Path, target: &[Criterion]) -> PathBuf {
     let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::SweepNote;
 use tacho_core::{EventSink, RunEvent, Work};
 
 use super::combination::SweepRun;
@@ -34,7 +33,8 @@ pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Resu
     if strict {
         return Err(Error::UnsupportedParams { set: name, keys: dropped.join(", ") });
     }
-    sink.event(RunEvent::status(SweepNote::Unsupported { set: name, keys: dropped.join(", ") }));
+    let keys = dropped.join(", ");
+    sink.event(RunEvent::status(format!("Ignoring unsupported startup params for {name}: {keys}")));
     let kept = set.values().iter().filter(|(key, _)| known(key));
     Ok(ParamSet::new(kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()))
 }
@@ -62,7 +62,8 @@ pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
         session.add(Vec::new()).map_err(Error::Ended)?;
         tools.sink.event(RunEvent::Finished);
     }
-    session.say(SweepNote::Place { directory: plan.experiment.clone(), dry_run: plan.dry_run });
+    let when = if plan.dry_run { "will be" } else { "has been" };
+    session.note(format!("Experiment {when} saved at: {}", plan.experiment.display()));
     Ok(session.report)
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::LevelNote;
 use tacho_core::json::{Dict, Value, python_str};
 use tacho_record::ResultFields;
 
@@ -64,6 +63,11 @@ impl LoadVariable {
             LoadVariable::MaxConcurrency => "concurrent requests",
             LoadVariable::Sessions => "concurrent sessions",
         }
+    }
+
+    /// A load with its unit; an unlimited one is infinite.
+    pub(super) fn amount(self, load: f64) -> String {
+        if load.is_finite() { format!("{load} {}", self.unit()) } else { "unlimited".to_owned() }
     }
 
     /// The load of a run: the mean over its results.
@@ -134,8 +138,15 @@ fn explore(
     let (label, key) = (plan.label, plan.variable.key());
     let shown = |set: &ParamSet| Some(set.as_text(", ")).filter(|text| !text.is_empty()).unwrap_or("(None)".into());
     let size = dataset_size(&plan.sweep.bench_cmd, bench, plan.variable.size_key());
-    let (iterations, serve_shown, bench_shown) = (plan.iterations, shown(serve), shown(bench));
-    session.say(LevelNote::Begins { label, serve: serve_shown, bench: bench_shown, iterations, size });
+    // vLLM's name for the exploration.
+    let name = if label == "SLA" { "SLA" } else { "Workload" };
+    session.note(format!(
+        "[{label} START]\nServe parameters: {}\nBench parameters: {}\nNumber of {} iterations: {}\nDataset size: {size}",
+        shown(serve),
+        shown(bench),
+        name.to_lowercase(),
+        plan.iterations
+    ));
     let mut level = |session: &mut Sweep<'_>, named: &ParamSet, value: &Value, place: &Path| {
         let set = named.with(key, value.clone());
         session.combine(slot, Combination { serve, bench: &set, directory: place })
@@ -149,21 +160,25 @@ fn explore(
     let batch = end(session, size, if at_once { Value::from("inf") } else { Value::Int(size) })?;
     let ends = plan.variable.estimate(&rows).zip(plan.variable.estimate(&batch));
     if plan.sweep.dry_run {
-        session.say(LevelNote::Omitted { label });
+        session.note(format!("Omitting intermediate {name} iterations."));
     } else if let Some((serial, all)) = ends {
-        session.say(LevelNote::Ends { key, serial, batch: all });
+        let (low, high) = (serial.ceil(), all.floor());
+        session.note(format!("Serial inference: {key}={low}\nBatch inference: {key}={high}"));
         for value in levels(plan.variable, serial, all, plan.iterations) {
-            session.say(LevelNote::Exploring { key, value: value.clone() });
+            session.note(format!("Exploring: {key}={}", python_str(&value)));
             let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
             // The directory name of a named set does not distinguish the concurrency of an end level from no limit.
             let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
             rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
         }
     } else {
-        session.say(LevelNote::NoEnds { label });
+        let levels = name.to_lowercase();
+        session.note(format!(
+            "Unable to establish both {name} Explorer endpoints; skipping intermediate {levels} levels."
+        ));
     }
     rows.extend(batch);
-    session.say(LevelNote::Over { label });
+    session.note(format!("[{label} END]"));
     Ok(rows)
 }
 

@@ -5,7 +5,7 @@ mod queue;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::{EventSink, Note, RunEvent, SearchNote, SweepNote};
+use tacho_core::event::{EventSink, Note, RunEvent};
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::percentile::percentile;
 use tacho_pyrand::Generator;
@@ -158,8 +158,8 @@ struct Reasons(RefCell<Vec<String>>);
 
 impl EventSink for Reasons {
     fn event(&self, event: RunEvent) {
-        if let RunEvent::Status(Note::Sweep(SweepNote::Search(SearchNote::Stopped { reason }))) = event {
-            self.0.borrow_mut().push(reason);
+        if let RunEvent::Status(Note::Sweep { text, .. }) = event {
+            self.0.borrow_mut().extend(text.split_once("The search stopped: ").map(|(_, reason)| reason.to_owned()));
         }
     }
 }

@@ -38,27 +38,11 @@ pub(crate) static TABLE: Table = Table {
         SOURCE_ROWS,
         WORKER_ROWS
     ),
-    basics: &[
-        "--model",
-        "--sim",
-        "--num-prompts",
-        "--num-warmups",
-        "--dataset-name",
-        "--dataset-path",
-        "--random-input-len",
-        "--random-output-len",
-        "--random-mm-base-items-per-request",
-        "--random-mm-limit-mm-per-prompt",
-        "--random-mm-bucket-config",
-        "--output-len",
-        "--metric-percentiles",
-        "--max-model-len",
-        "--tensor-parallel-size",
-        "--seed",
-        "--output-json",
-        "--python",
-        "--quiet",
-    ],
+    basics: "\
+        --model --sim --num-prompts --num-warmups --dataset-name --dataset-path --random-input-len \
+        --random-output-len --random-mm-base-items-per-request --random-mm-limit-mm-per-prompt \
+        --random-mm-bucket-config --output-len --metric-percentiles --max-model-len --tensor-parallel-size \
+        --seed --output-json --python --quiet",
     ..Table::PLAIN
 };
 

@@ -74,34 +74,11 @@ pub(crate) static TABLE: Table = Table {
         THROUGHPUT_ROWS,
         WORKER_ROWS
     ),
-    basics: &[
-        "--model",
-        "--backend",
-        "--sim",
-        "--num-prompts",
-        "--num-warmups",
-        "--dataset-name",
-        "--dataset-path",
-        "--random-input-len",
-        "--random-output-len",
-        "--random-range-ratio",
-        "--output-len",
-        "--n",
-        "--async-engine",
-        "--max-model-len",
-        "--max-num-seqs",
-        "--max-num-batched-tokens",
-        "--tensor-parallel-size",
-        "--dtype",
-        "--enable-prefix-caching",
-        "--seed",
-        "--num-runs",
-        "--sim-profile",
-        "--log",
-        "--output-json",
-        "--python",
-        "--quiet",
-    ],
+    basics: "\
+        --model --backend --sim --num-prompts --num-warmups --dataset-name --dataset-path --random-input-len \
+        --random-output-len --random-range-ratio --output-len --n --async-engine --max-model-len --max-num-seqs \
+        --max-num-batched-tokens --tensor-parallel-size --dtype --enable-prefix-caching --seed --num-runs \
+        --sim-profile --log --output-json --python --quiet",
     ..Table::PLAIN
 };
 

@@ -17,27 +17,10 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
     flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, BATCH_ROWS),
-    basics: &[
-        "--base-url",
-        "--port",
-        "--backend",
-        "--sim",
-        "--model",
-        "--document-length",
-        "--document-tokens",
-        "--num-documents",
-        "--repeat-count",
-        "--repeat-mode",
-        "--reuse-distance",
-        "--output-len",
-        "--max-concurrency",
-        "--reset-prefix-cache",
-        "--enable-prefix-caching",
-        "--seed",
-        "--output-json",
-        "--dry-run",
-        "--live",
-    ],
+    basics: "\
+        --base-url --port --backend --sim --model --document-length --document-tokens --num-documents \
+        --repeat-count --repeat-mode --reuse-distance --output-len --max-concurrency --reset-prefix-cache \
+        --enable-prefix-caching --seed --output-json --dry-run --live",
     ..BATCH
 };
 

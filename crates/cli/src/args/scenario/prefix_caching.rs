@@ -18,28 +18,10 @@ pub(crate) static TABLE: Table = Table {
         ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
     ],
     flags: rows!(&[HELP], PROMPTS, &[BACKEND], IDS, BATCH_ROWS),
-    basics: &[
-        "--base-url",
-        "--port",
-        "--backend",
-        "--sim",
-        "--model",
-        "--dataset-path",
-        "--num-prompts",
-        "--repeat-count",
-        "--input-length-range",
-        "--prefix-len",
-        "--output-len",
-        "--sort",
-        "--max-concurrency",
-        "--reset-prefix-cache",
-        "--cache-salt",
-        "--enable-prefix-caching",
-        "--seed",
-        "--output-json",
-        "--dry-run",
-        "--live",
-    ],
+    basics: "\
+        --base-url --port --backend --sim --model --dataset-path --num-prompts --repeat-count \
+        --input-length-range --prefix-len --output-len --sort --max-concurrency --reset-prefix-cache \
+        --cache-salt --enable-prefix-caching --seed --output-json --dry-run --live",
     ..BATCH
 };
 

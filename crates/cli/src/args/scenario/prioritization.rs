@@ -19,25 +19,9 @@ pub(crate) static TABLE: Table = Table {
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
     flags: rows!(&[HELP, BACKEND], FIRST, RATE, BATCH_ROWS),
-    basics: &[
-        "--base-url",
-        "--port",
-        "--backend",
-        "--sim",
-        "--model",
-        "--dataset",
-        "--input-len",
-        "--output-len",
-        "--num-prompts",
-        "--request-rate",
-        "--priority-weights",
-        "--max-concurrency",
-        "--max-num-seqs",
-        "--seed",
-        "--output-json",
-        "--dry-run",
-        "--live",
-    ],
+    basics: "\
+        --base-url --port --backend --sim --model --dataset --input-len --output-len --num-prompts \
+        --request-rate --priority-weights --max-concurrency --max-num-seqs --seed --output-json --dry-run --live",
     ..BATCH
 };
 

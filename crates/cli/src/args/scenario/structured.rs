@@ -40,31 +40,11 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SERVER, &SIGN_IN, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
     flags: rows!(FLAGS, sign_in::FLAGS),
-    basics: &[
-        "--base-url",
-        "--host",
-        "--port",
-        "--sim",
-        "--backend",
-        "--model",
-        "--tokenizer",
-        "--dataset",
-        "--json-schema-path",
-        "--num-prompts",
-        "--output-len",
-        "--request-rate",
-        "--max-concurrency",
-        "--structured-output-ratio",
-        "--no-structured-output",
-        "--structure-type",
-        "--constraint-field",
-        "--goodput",
-        "--metric-percentiles",
-        "--save-results",
-        "--result-dir",
-        "--seed",
-        "--live",
-    ],
+    basics: "\
+        --base-url --host --port --sim --backend --model --tokenizer --dataset --json-schema-path --num-prompts \
+        --output-len --request-rate --max-concurrency --structured-output-ratio --no-structured-output \
+        --structure-type --constraint-field --goodput --metric-percentiles --save-results --result-dir --seed \
+        --live",
     ..Table::PLAIN
 };
 

@@ -21,12 +21,10 @@ pub(crate) static TABLE: Table = Table {
         ("tacho serve --model Qwen/Qwen3-8B --num-prompts 200 --request-rate 10", "10 requests/s to port 8000"),
         ("tacho serve --backend openai-chat --max-concurrency 32 --goodput ttft:300 tpot:40", "32 at a time, with SLOs"),
     ],
-    basics: &[
-        "--base-url", "--port", "--sim", "--backend", "--api-key", "--model", "--preset",
-        "--num-prompts", "--request-rate", "--max-concurrency", "--duration", "--seed",
-        "--dataset-name", "--dataset-path", "--random-input-len", "--random-output-len",
-        "--goodput", "--fail-if", "--num-runs", "--save-result", "--save-detailed", "--report", "--live",
-    ],
+    basics: "\
+        --base-url --port --sim --backend --api-key --model --preset --num-prompts --request-rate \
+        --max-concurrency --duration --seed --dataset-name --dataset-path --random-input-len --random-output-len \
+        --goodput --fail-if --num-runs --save-result --save-detailed --report --live",
     groups: GROUPS,
     flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
@@ -55,24 +53,10 @@ pub(crate) static PREDICT: Table = Table {
         "tacho predict --sim-profile mine.json --num-prompts 500 --request-rate 8",
         "the report, with 95% prediction intervals",
     )],
-    basics: &[
-        "--sim-profile",
-        "--num-prompts",
-        "--request-rate",
-        "--max-concurrency",
-        "--burstiness",
-        "--seed",
-        "--dataset-name",
-        "--dataset-path",
-        "--random-input-len",
-        "--random-output-len",
-        "--sessions",
-        "--metric-percentiles",
-        "--goodput",
-        "--fail-if",
-        "--save-result",
-        "--result-dir",
-    ],
+    basics: "\
+        --sim-profile --num-prompts --request-rate --max-concurrency --burstiness --seed --dataset-name \
+        --dataset-path --random-input-len --random-output-len --sessions --metric-percentiles --goodput \
+        --fail-if --save-result --result-dir",
     refused: NEEDS_SERVER,
     implied: &["--sim"],
     ..TABLE

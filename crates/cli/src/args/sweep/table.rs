@@ -124,26 +124,10 @@ pub(crate) static SERVE_SLA: Table = Table {
     )],
     groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP],
     flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, VIEWS, ranks::FLAGS),
-    basics: &[
-        "--serve-cmd",
-        "--bench-cmd",
-        "--sim",
-        "--serve-params",
-        "--bench-params",
-        "--sla-params",
-        "--sla-variable",
-        "--sla-tolerance",
-        "--sla-seconds",
-        "--sla-budget",
-        "--num-runs",
-        "--output-dir",
-        "--experiment-name",
-        "--resume",
-        "--dry-run",
-        "--continue-on-error",
-        "--show-stdout",
-        "--live",
-    ],
+    basics: "\
+        --serve-cmd --bench-cmd --sim --serve-params --bench-params --sla-params --sla-variable --sla-tolerance \
+        --sla-seconds --sla-budget --num-runs --output-dir --experiment-name --resume --dry-run \
+        --continue-on-error --show-stdout --live",
     ..Table::PLAIN
 };
 

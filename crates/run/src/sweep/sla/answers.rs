@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::level_text;
 use tacho_core::json::{Json, Value};
 use tacho_decide::search::{
     Criterion, Estimate, LevelAnswer, LoadLevel, Means, Model, Outcome, SearchAnswer, StopReason, Verdict,
@@ -11,7 +10,7 @@ use tacho_record::ResultFields;
 
 use super::pair::Pair;
 use super::search::PRECISE;
-use super::{SlaPlan, marker};
+use super::{SlaPlan, load_text, marker};
 use crate::experiment::{Archive, Failure, Level, Style};
 
 /// The largest measured load that met the criteria.
@@ -104,7 +103,7 @@ impl Found {
         let precision = format!("asked ±{:.1}%, {reached}", PRECISE * plan.tolerance * 100.0);
         match self.stopped {
             StopReason::Precise if self.model == Model::Monotone => {
-                format!("the next larger load, {}, fails", level_text(self.bracket().1))
+                format!("the next larger load, {}, fails", load_text(self.bracket().1))
             }
             StopReason::Precise => precision,
             StopReason::Budget => {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use tacho_core::event::Load;
 use tacho_core::json::{Dict, python_str};
 use tacho_decide::search::{Criterion, LoadLevel, Measurement, load_value};
 use tacho_metrics::statistics::mean;
@@ -54,10 +53,6 @@ impl Pair<'_> {
         u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench, self.plan.variable.size_key()))
             .unwrap_or(1)
             .max(1)
-    }
-
-    pub(super) fn load(&self) -> Load {
-        Load { key: self.plan.variable.key(), unit: self.plan.variable.unit() }
     }
 
     /// The loads with stored results, ascending.

@@ -2,17 +2,17 @@
 
 use std::cell::Cell;
 
-use tacho_core::event::{Most, SearchNote, SearchRow};
+use tacho_core::Note;
 use tacho_core::json::Value;
-use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict};
+use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict, load_value};
 use tacho_metrics::Interval;
 use tacho_record::ResultFields;
 use tacho_record::groups::split;
-use tacho_record::metric::Known;
+use tacho_record::metric::{Known, is_fraction};
 
 use super::answers::{Answer, Answers, Found, client_doubt};
 use super::pair::Pair;
-use super::{level_directory, marker};
+use super::{level_directory, load_text, marker};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, explore, required, spelled};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
@@ -35,14 +35,16 @@ impl Pair<'_> {
             session.count();
             return Ok(());
         }
-        session.say(SearchNote::Begins(target.iter().map(Criterion::to_string).collect()));
+        let (variable, key) = (self.plan.variable, self.plan.variable.key());
+        let criteria: Vec<String> = target.iter().map(Criterion::to_string).collect();
+        session.note(format!("[SLA START]\nSLA criteria: {}", criteria.join(", ")));
         if self.plan.sweep.dry_run {
             return self.show(session, slot);
         }
         let (mut known, top): (Vec<Level>, Vec<Level>) =
             self.stored(session.tools.archive).into_iter().partition(|level| level.level != self.top());
         let mut top = top.into_iter().next().unwrap_or_else(|| Level::new(self.top()));
-        session.say(SearchNote::Testing { load: self.load(), level: top.level });
+        session.note(format!("Testing {key}: {}", variable.amount(top.level)));
         if top.results.len() < self.plan.sweep.num_runs {
             self.run(session, slot, &mut top, None, None)?;
         }
@@ -57,12 +59,13 @@ impl Pair<'_> {
         let stopped = if top_summary.passes() {
             StopReason::Unlimited
         } else {
-            session.say(SearchNote::From { load: self.load(), level: levels.first });
-            session.say(SearchNote::TakesAtMost { seconds: self.plan.budget, flag: self.plan.flags.budget });
+            session.note(format!("Initial {key} to search: {}.", variable.amount(levels.first)));
+            let (time, flag) = (spoken_time(self.plan.budget), self.plan.flags.budget);
+            session.note(format!("Runs take {time} at most ({flag}), less where the answer is known sooner."));
             let before = (levels.first, self.completed_rate(&top).unwrap_or(1.0));
             let read = |known: &[Level]| self.all_measurements(target, known).map_err(Stop::Run);
             explore(&search, &mut known, read, |known, level, seconds| {
-                session.say(SearchNote::Testing { load: self.load(), level });
+                session.note(format!("Testing {key}: {}", variable.amount(level)));
                 let prompts = self.prompts_for((level, seconds), known, before);
                 let runs = top.results.len() + known.iter().map(|level| level.results.len()).sum::<usize>();
                 let runs = Some(runs).filter(|_| model != Model::Monotone);
@@ -83,8 +86,7 @@ impl Pair<'_> {
         let (bench, directory) = (self.bench_at(self.top(), None), level_directory(self.plan, &self.base, self.top()));
         let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
         session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
-        session.say(SearchNote::Omitted);
-        session.say(SearchNote::Ends);
+        session.note("Omitting SLA search.\n[SLA END]");
         Ok(())
     }
 
@@ -134,14 +136,25 @@ impl Pair<'_> {
     /// The verdict on a load, criterion by criterion.
     fn report_level(&self, session: &Sweep<'_>, level: &Level, target: &[Criterion]) -> Result<(), Stop> {
         let summary = self.summary(target, level)?;
+        let mut brief = vec![format!("  {}", self.plan.variable.amount(level.level))];
         for (criterion, (metric, mean)) in target.iter().zip(self.means(target, level)?) {
-            let condition = criterion.condition();
-            session.say(SearchNote::Criterion { metric, mean, condition, met: criterion.is_met(mean) });
+            let verdict = if criterion.is_met(mean) { "PASSED" } else { "FAILED" };
+            session.note(format!("Validating SLA: {metric} = {mean:.2}{} | {verdict}", criterion.condition()));
+            let name = if is_fraction(&metric) { metric.replace('_', " ") } else { metric.clone() };
+            let known = Known::find(split(&metric).1);
+            let mean = known.map_or_else(|| format!("{mean:.1}"), |known| known.text(mean, 1));
+            brief.push(format!("{name} {mean}"));
         }
-        if summary.overloaded > 0 && level.level.is_finite() {
-            session.say(SearchNote::NotSustained { overloaded: summary.overloaded, runs: summary.runs });
+        let LoadLevel { overloaded, runs, .. } = summary;
+        if overloaded > 0 && level.level.is_finite() {
+            session.note(format!(
+                "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
+            ));
+            brief.push("not sustained".to_owned());
         }
-        session.say(SearchNote::Verdict { met: summary.passes() });
+        let verdict = if summary.passes() { "met" } else { "not met" };
+        brief.push(verdict.to_owned());
+        session.say(Note::Sweep { text: format!("SLA criteria are {verdict}."), brief: brief.join(", ") });
         Ok(())
     }
 
@@ -152,45 +165,35 @@ impl Pair<'_> {
         found: &Found,
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        let load = self.load();
-        let rows = found.each().map(|(one, level)| self.row(target, one, level)).collect::<Result<_, _>>()?;
-        session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
+        let (variable, key) = (self.plan.variable, self.plan.variable.key());
+        session.say(self.table(target, found)?);
         let (left, right) = found.bracket();
-        session.say(SearchNote::Range { load, left, right });
+        session.note(format!("Range of {key} to search: [{left}, {}] {}.", load_text(right), variable.unit()));
         let (verdict, inconclusive) = found.verdict(target, self.plan);
-        let most = match (found.answer, self.plan.variable) {
-            (Answer::Infeasible, _) if verdict == Verdict::Infeasible => Most::Infeasible,
-            (Answer::Infeasible, _) => Most::NotFound,
-            (Answer::Unlimited, LoadVariable::RequestRate) => Most::Unlimited,
-            (Answer::Unlimited, LoadVariable::MaxConcurrency | LoadVariable::Sessions) => Most::AllPrompts(self.top()),
-            (Answer::Level(level), _) => {
-                let range = found.estimate.map(|found| (found.value, found.low, found.high));
-                Most::Level { level, range, spoken: self.spoken(target, found, level)? }
-            }
-        };
-        session.say(SearchNote::Most { load, most });
-        session.say(SearchNote::Stopped { reason: found.stop_text(self.plan) });
+        let most = self.headline(target, found, verdict)?;
+        session.note(format!("Maximum {key} for SLA: {most}.\nThe search stopped: {}.", found.stop_text(self.plan)));
         if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             let means = self.means(target, level)?;
             let shown = target.iter().zip(&means);
             let shown =
                 shown.map(|(one, (metric, mean))| format!("{metric} = {}{}", one.value_text(*mean), one.condition()));
-            let (level, sustained) = (nearest.level, nearest.is_sustained());
-            session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let kept_up = if nearest.is_sustained() { "" } else { ", and the server did not keep up with it" };
+            session.note(format!("Nearest is {key} {}: {shown}{kept_up}.", variable.amount(nearest.level)));
         }
         if let Some((level, verdict)) = found.unreliable(target) {
-            session.warn(SearchNote::ClientUnreliable { load, level, verdict });
+            session.warn(format!("{key} {level}: {verdict}; it may have decided whether this level passes"));
         }
         if let Answer::Level(level) = found.answer {
             self.unsure(target, found, level).into_iter().for_each(|text| session.warn(text));
         }
         if let Some(why) = inconclusive {
-            session.warn(SearchNote::Inconclusive { why });
+            session.warn(format!("Inconclusive: {why}"));
         }
         if !found.monotone {
-            session.warn(SearchNote::NotMonotone { load });
+            session.warn(format!("{key}: a level passed although a lower one failed; the answer is the lower one"));
         }
-        session.say(SearchNote::Ends);
+        session.note("[SLA END]");
         answers.add(self, target, found)?;
         let all = found.levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.tools.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result)?;
@@ -222,19 +225,68 @@ impl Pair<'_> {
         Ok((0..target.len()).map(spoken).collect())
     }
 
-    fn row(&self, target: &[Criterion], one: &LoadLevel, level: &Level) -> Result<SearchRow, Failure> {
-        Ok(SearchRow {
-            level: one.level,
-            runs: one.runs,
-            means: self.means(target, level)?,
-            answered: required(level.mean("request_throughput"), "request_throughput", "--bench-cmd")?,
-            met: one.is_met(),
-            doubtful: one.by_chance,
-            brief: one.brief,
-            sustained: one.is_sustained(),
-            client_unreliable: client_doubt(level, target).is_some(),
+    /// The highest measured load that meets the criteria, then the estimate with its range.
+    fn headline(&self, target: &[Criterion], found: &Found, verdict: Verdict) -> Result<String, Failure> {
+        Ok(match (found.answer, self.plan.variable) {
+            (Answer::Infeasible, _) if verdict == Verdict::Infeasible => {
+                "no feasible value: even the lowest load fails".to_owned()
+            }
+            (Answer::Infeasible, _) => "not found".to_owned(),
+            (Answer::Unlimited, LoadVariable::RequestRate) => "unlimited".to_owned(),
+            (Answer::Unlimited, LoadVariable::MaxConcurrency | LoadVariable::Sessions) => {
+                format!("{} or more: all at a time meet it; a longer run would show more", self.top())
+            }
+            (Answer::Level(level), variable) => {
+                let estimate = found.estimate.map_or_else(String::new, |found| match found.high {
+                    Some(high) => format!("; estimate {:.1} (95% CI {:.1}–{high:.1})", found.value, found.low),
+                    None => format!("; estimate {:.1} (at least {:.1})", found.value, found.low),
+                });
+                let criteria = self.spoken(target, found, level)?.join(" and ");
+                format!("{}, measured and met{estimate}, for {criteria}", variable.amount(level))
+            }
         })
     }
+
+    /// The measurements at each load, and which of them failed.
+    fn table(&self, target: &[Criterion], found: &Found) -> Result<Note, Failure> {
+        let means = found.levels.iter().map(|level| self.means(target, level)).collect::<Result<Vec<_>, _>>()?;
+        // A level whose runs have no steady part is compared by its whole runs: a column of its own.
+        let mut keys: Vec<&str> = means.iter().flatten().map(|(key, _)| key.as_str()).collect();
+        keys.sort_by_key(|key| (target.iter().position(|one| key.ends_with(one.metric.as_str())), *key));
+        keys.dedup();
+        let rounded = |number: f64| Value::Float((number * 100.0).round() / 100.0);
+        let shown = |key: &str, number: f64| match Known::find(split(key).1).filter(|_| is_fraction(key)) {
+            Some(known) => Value::from(known.text(number, 2)),
+            None => rounded(number),
+        };
+        let mut rows = Vec::new();
+        for ((one, level), means) in found.each().zip(&means) {
+            let load = if one.level.is_finite() { load_value(one.level) } else { load_text(one.level).into() };
+            let mut row = vec![load, Value::from(one.runs)];
+            let mean = |key: &&str| means.iter().find(|(known, _)| known == key);
+            row.extend(keys.iter().map(|key| mean(key).map_or(Value::Null, |(key, mean)| shown(key, *mean))));
+            row.push(rounded(required(level.mean("request_throughput"), "request_throughput", "--bench-cmd")?));
+            row.push(verdict_text(one, client_doubt(level, target).is_some()).into());
+            rows.push(row);
+        }
+        let first = [self.plan.variable.key(), "runs"].into_iter().chain(keys);
+        Ok(Note::Table { headings: first.chain(["completed/s", "verdict"]).map(str::to_owned).collect(), rows })
+    }
+}
+
+fn verdict_text(one: &LoadLevel, client_unreliable: bool) -> String {
+    let text = match (one.is_met(), one.is_sustained()) {
+        (true, _) if one.brief => "met, brief run",
+        (true, _) => "met",
+        (false, true) if one.by_chance => "inconclusive",
+        (false, true) => "not met",
+        (false, false) => "not sustained",
+    };
+    if client_unreliable { format!("{text}, client unreliable") } else { text.to_owned() }
+}
+
+fn spoken_time(seconds: f64) -> String {
+    if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
 /// How often the limit of a criterion applies to a request: once, or per output token.
@@ -250,4 +302,24 @@ fn shortest_latency(known: &[Level]) -> f64 {
     let first = known.iter().filter_map(|level| level.runs().next()?.number("mean_e2el_ms"));
     let seconds = first.filter(|mean| mean.is_finite() && *mean > 0.0).map(|mean| mean / 1000.0);
     seconds.reduce(f64::min).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_tell_brief_runs_backlogs_and_unreliable_clients() {
+        let text = |passes: bool, unreliable: bool, change: fn(&mut LoadLevel)| {
+            let mut one = LoadLevel::of(&[Measurement::exact(80.0, passes)]);
+            change(&mut one);
+            verdict_text(&one, unreliable)
+        };
+        assert_eq!(text(true, false, |_| {}), "met");
+        assert_eq!(text(true, true, |_| {}), "met, client unreliable");
+        assert_eq!(text(true, false, |one| one.brief = true), "met, brief run");
+        assert_eq!(text(true, false, |one| one.by_chance = true), "inconclusive");
+        assert_eq!(text(false, false, |_| {}), "not met");
+        assert_eq!(text(false, false, |one| one.overloaded = 1), "not sustained");
+    }
 }
