@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn values_that_cannot_work_are_usage_errors() {
         let workload = |error| code(&anyhow::Error::new(tacho_run::Error::Workload(error)).context("run 1 of 2"));
-        assert_eq!(workload(tacho_workload::Error::TooFewPrompts { num_prompts: 1, num_prefixes: 2 }), Exit::Usage);
-        assert_eq!(workload(tacho_workload::Error::BfclBackend { backend: "vllm".to_owned() }), Exit::Usage);
+        assert_eq!(workload(tacho_workload::Error::Usage(String::new())), Exit::Usage);
+        assert_eq!(workload(tacho_workload::Error::NotMultimodal { backend: "vllm".to_owned() }), Exit::Usage);
         assert_eq!(workload(tacho_workload::Error::EmptyFile { path: "a".into() }), Exit::Failed);
         assert_eq!(code(&tacho_run::Error::Stopped.into()), Exit::Interrupted);
         assert_eq!(code(&tacho_fleet::Error::Stopped.into()), Exit::Interrupted);

@@ -1,8 +1,10 @@
 //! Workloads: from a dataset's settings, a seed and a tokenizer to the requests that `vllm bench` would generate.
 
+#[macro_use]
+mod error;
+
 pub mod align;
 mod datasets;
-mod error;
 #[cfg(test)]
 mod fuzz;
 pub mod hub;

@@ -1,6 +1,6 @@
 //! `burstgpt`: the lengths of recorded GPT-4 requests, with synthetic text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tacho_core::bounded::TokenCount;
 use tacho_core::json::python_float;
 
@@ -48,7 +48,7 @@ pub(crate) fn sample(spec: &BurstGptSpec, context: &mut SampleContext<'_>) -> Re
     let chosen = if count <= rows.len() {
         state.choice_distinct(rows.len(), count)
     } else if rows.is_empty() {
-        return Err(Error::NoMatchingRow { path: spec.path.clone() });
+        return Err(no_row(&spec.path));
     } else {
         state.choice_replacing(rows.len(), count)
     };
@@ -62,11 +62,15 @@ pub(crate) fn replay(spec: &BurstReplaySpec, context: &mut SampleContext<'_>) ->
     let mut rows = spec.burst.rows()?;
     rows.truncate(spec.burst.selection.wanted());
     if rows.is_empty() {
-        return Err(Error::NoMatchingRow { path: spec.burst.path.clone() });
+        return Err(no_row(&spec.burst.path));
     }
     let mut requests = spec.burst.requests(&rows, tokenizer, context.counters);
     timing::from_the_first(&mut requests, spec.time_scale)?;
     Ok(Sampled::of(requests))
+}
+
+fn no_row(path: &Path) -> Error {
+    data!("{} has no row with Model GPT-4 and Response tokens above 0", path.display())
 }
 
 impl BurstGptSpec {
@@ -86,11 +90,7 @@ impl BurstGptSpec {
     fn rows(&self) -> Result<Vec<Recorded>, Error> {
         let records = Table::read(&self.path)?;
         let column = |name| {
-            records.column(name).ok_or_else(|| Error::NoColumn {
-                path: self.path.clone(),
-                column: name,
-                found: Vec::new(),
-            })
+            records.column(name).ok_or_else(|| data!("{} has no column {name:?}", self.path.display()))
         };
         let (model, response) = (column("Model")?, column("Response tokens")?);
         let time = records.column("Timestamp");

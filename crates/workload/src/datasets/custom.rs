@@ -57,7 +57,8 @@ pub(crate) fn sample(spec: &CustomSpec, context: &mut SampleContext<'_>) -> Resu
     let mut lines = load(&spec.path)?;
     let mut prompts = lines.rows().iter().filter_map(|row| row.object.get("prompt")).peekable();
     if prompts.peek().is_some_and(|first| **first != Value::Null) && prompts.all(is_numeric) {
-        return Err(Error::NumericPrompts { path: spec.path.clone() });
+        let problem = "every prompt is a number, which vLLM reads as a number without a text: add a prompt with words";
+        return Err(data!("{}: {problem}", spec.path.display()));
     }
     let lengths = OutputLengths::new(spec.output_len, &lines);
     spec.selection.arrange(lines.rows_mut(), context.globals);
@@ -255,7 +256,7 @@ mod tests {
             replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": \"high\"}\n").unwrap_err().to_string();
         assert!(refused.contains("line 1") && refused.contains("priority"), "{refused}");
         let numbers = "{\"prompt\": \"12\", \"timestamp\": 1}\n{\"prompt\": \"3.5\", \"timestamp\": 2}\n";
-        assert!(matches!(replayed(numbers), Err(Error::NumericPrompts { .. })));
+        assert!(replayed(numbers).unwrap_err().to_string().contains("every prompt is a number"));
         assert!(replayed(&format!("{numbers}{{\"prompt\": \"a\", \"timestamp\": 3}}\n")).is_ok());
         let refused = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
         assert!(refused.contains("line 1") && refused.contains("timestamp"), "{refused}");

@@ -63,7 +63,10 @@ fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {
     let path = row.object.get("audio").and_then(Value::as_str);
     let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of an audio file"))?);
     let audio = match tacho_core::files::read_data(&path) {
-        Ok(file) => Audio::decode(&file).ok_or(Error::NotAudio { path }),
+        Ok(file) => Audio::decode(&file).ok_or_else(|| {
+            let known = "WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known";
+            data!("{} is not a readable audio file: {known}", path.display())
+        }),
         Err(source) => Err(Error::Read { path, source }),
     };
     audio.map_err(|error| lines.bad_file(row, "audio", error))

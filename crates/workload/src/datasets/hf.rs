@@ -113,7 +113,7 @@ fn load(
     let tokenizer = sampling.tokenizer_of("hf")?;
     let directory = dataset_directory(&spec.path, &spec.cache)?;
     let split = spec.split.as_deref().filter(|split| !split.is_empty()).or(loader.split());
-    let split = split.ok_or(Error::NoSplit)?;
+    let split = split.ok_or_else(|| usage!("this dataset needs --hf-split"))?;
     let files = data_files(&directory, &Wanted { subset: loader.subset(spec), split })?;
     let mut table = Table::open(files)?;
     let seed = u64::try_from(spec.selection.seed).map_err(|_| Error::NegativeSeed { seed: spec.selection.seed })?;

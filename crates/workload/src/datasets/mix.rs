@@ -121,7 +121,11 @@ pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<
         let sampled = super::sample(&class.workload, tokenizer, &mut globals, counters)?;
         let found = sampled.requests.len();
         if let Some(wanted) = wanted.filter(|wanted| found < *wanted) {
-            return Err(Error::ClassTooShort { kind, name: class.name.clone(), wanted, found });
+            return Err(data!(
+                "{kind} {:?} sends {wanted} requests and its dataset has {found}: shorten it, use a larger dataset, or \
+                 leave out --no-oversample",
+                class.name
+            ));
         }
         notices.extend(sampled.notices.into_iter().map(|notice| format!("{kind} {}: {notice}", class.name)));
         digests.extend(sampled.digests);

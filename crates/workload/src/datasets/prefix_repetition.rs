@@ -45,22 +45,26 @@ pub(crate) fn sample(spec: &PrefixRepetitionSpec, context: &mut SampleContext<'_
 }
 
 fn length(flag: &'static str, value: i64) -> Result<usize, Error> {
-    usize::try_from(value).map_err(|_| Error::NegativeLength { flag, value })
+    usize::try_from(value).map_err(|_| usage!("{flag} is {value}: negative dimensions are not allowed"))
 }
 
 impl PrefixRepetitionSpec {
     /// Number of prompts per prefix. A negative number of prompts generates none, but prefixes are still drawn.
     fn per_prefix(&self) -> Result<usize, Error> {
-        let too_few = Error::TooFewPrompts { num_prompts: self.num_prompts, num_prefixes: self.num_prefixes };
         if self.num_prefixes == 0 {
-            return Err(Error::NoPrefixes);
+            let problem = "prompts cannot be divided among no prefixes";
+            return Err(usage!("--prefix-repetition-num-prefixes is 0: {problem}"));
         }
         // Python rounds towards negative infinity, so only a quotient between 0 and 1 becomes zero.
         let quotient = self.num_prompts.wrapping_div(self.num_prefixes);
         let inexact = self.num_prompts.wrapping_rem(self.num_prefixes) != 0;
         let negative = (self.num_prompts < 0) != (self.num_prefixes < 0);
         match quotient {
-            0 if !(inexact && negative) => Err(too_few),
+            0 if !(inexact && negative) => Err(usage!(
+                "--num-prompts ({}) must be greater than or equal to --prefix-repetition-num-prefixes ({})",
+                self.num_prompts,
+                self.num_prefixes
+            )),
             quotient => Ok(usize::try_from(quotient).unwrap_or(0)),
         }
     }

@@ -180,7 +180,13 @@ impl RandomSpec {
         if minimum >= 1 {
             return Ok(());
         }
-        Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
+        Err(usage!(
+            "--random-input-len is too small: with {} special tokens of the tokenizer and an input range ratio of {}, the \
+             shortest prompt would have {minimum} tokens; increase --random-input-len or --random-prefix-len, or \
+             decrease --random-range-ratio",
+            lengths.num_special,
+            self.range_ratio.input
+        ))
     }
 
     fn batch(&self) -> usize {

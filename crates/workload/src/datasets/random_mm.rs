@@ -115,14 +115,18 @@ impl RandomMmSpec {
     /// The parameters for drawing media.
     fn plan(&self) -> Result<MediaPlan, Error> {
         if !(0.0..=1.0).contains(&self.items_range_ratio) {
-            return Err(Error::ItemsRatio { ratio: self.items_range_ratio });
+            let ratio = self.items_range_ratio;
+            return Err(usage!("--random-mm-num-mm-items-range-ratio is {ratio}: it must be in [0, 1]"));
         }
         let limit = |modality: Modality| self.limits.iter().find(|(name, _)| name == modality.name()).map(|(_, n)| *n);
         for bucket in self.buckets.entries() {
             let modality = bucket.0.modality()?;
-            limit(modality).ok_or_else(|| Error::NoLimit {
-                modality: modality.name(),
-                known: self.limits.iter().map(|(name, _)| name.clone()).collect(),
+            limit(modality).ok_or_else(|| {
+                let known: Vec<&str> = self.limits.iter().map(|(name, _)| name.as_str()).collect();
+                let (modality, known) = (modality.name(), known.join(", "));
+                usage!(
+                    "the modality {modality} of a bucket is not in --random-mm-limit-mm-per-prompt, only {known}"
+                )
             })?;
         }
         let buckets = self.buckets.normalized()?;
@@ -137,7 +141,8 @@ impl RandomMmSpec {
         let high = ((base * (1.0 + self.items_range_ratio)).ceil() as i64).min(limits.iter().map(|(_, n)| n).sum());
         let low = ((base * (1.0 - self.items_range_ratio)).floor() as i64).max(0);
         if low > high {
-            return Err(Error::TooManyItems { low, high });
+            let asked = format!("--random-mm-base-items-per-request asks for at least {low} media");
+            return Err(usage!("{asked}, and the limits allow {high}"));
         }
         Ok(MediaPlan { buckets, limits, low, high })
     }

@@ -61,13 +61,19 @@ impl RandomRerankSpec {
             (self.num_prompts, self.batch_size, self.input_len - query.inputs[0] - 1)
         } else {
             if self.num_prompts <= 1 || self.batch_size <= 1 {
-                return Err(Error::RerankTooFew { num_prompts: self.num_prompts, batch_size: self.batch_size });
+                return Err(usage!(
+                    "--no-reranker needs --num-prompts and --random-batch-size above 1, since the query counts as one: \
+                     got {} and {}",
+                    self.num_prompts,
+                    self.batch_size
+                ));
             }
             (self.num_prompts - 1, self.batch_size - 1, self.input_len)
         };
         let count = usize::try_from(count).map_err(|_| Error::NegativeCount { count: self.num_prompts })?;
         let batch = usize::try_from(batch).ok().filter(|&batch| batch > 0);
-        let batch = batch.ok_or(Error::BatchSize { batch_size: self.batch_size })?;
+        let needs = "a request needs at least one document";
+        let batch = batch.ok_or_else(|| usage!("--random-batch-size is {}: {needs}", self.batch_size))?;
         Ok(Drawn { query, documents: range(document_len).draw(generator, count)?, batch })
     }
 

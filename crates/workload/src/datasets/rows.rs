@@ -243,7 +243,7 @@ impl Maker<'_> {
             Need::TokenIds => ("token IDs", "openai or vllm"),
             _ => ("messages", "openai-chat, openai-responses or anthropic-messages"),
         };
-        Err(Error::FieldBackend { at, field, what, backend, remedy })
+        Err(data!("{at}: {field:?} has {what}, which the backend {backend} does not send: use --backend {remedy}"))
     }
 }
 

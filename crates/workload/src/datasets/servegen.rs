@@ -44,7 +44,8 @@ pub(crate) fn sample(spec: &ServeGenSpec, context: &mut SampleContext<'_>) -> Re
     let tokenizer = context.tokenizer_of("servegen")?;
     let arrivals = spec.arrivals()?;
     if arrivals.is_empty() {
-        return Err(Error::NoArrivals { path: spec.path.clone(), start: spec.start });
+        let (path, start) = (spec.path.display(), spec.start);
+        return Err(data!("{path}: no client sends anything from second {start} on: change --servegen-start"));
     }
     let mut blocks = Blocks::new(tokenizer, spec.hash_seed)?;
     let mut requests = Vec::with_capacity(arrivals.len());
@@ -86,7 +87,10 @@ impl ServeGenSpec {
             all[before..].sort_by(|left, right| left.0.total_cmp(&right.0));
         }
         if self.duration.is_some() && all.len() > MAX_ARRIVALS {
-            return Err(Error::TooManyArrivals { path: self.path.clone(), most: MAX_ARRIVALS });
+            let path = self.path.display();
+            return Err(data!(
+                "{path}: the rate and --duration give more than {MAX_ARRIVALS} requests: lower one of them"
+            ));
         }
         all.truncate(wanted);
         all.iter_mut().for_each(|arrival| arrival.0 -= self.start);
@@ -104,7 +108,10 @@ impl ServeGenSpec {
         }
         numbers.sort_unstable();
         if numbers.is_empty() {
-            return Err(Error::NoClients { path: self.path.clone() });
+            let path = self.path.display();
+            return Err(data!(
+                "{path} has no chunk-N-trace.csv: pass a directory of ServeGen's data, such as data/language/m-large"
+            ));
         }
         let client = |number: u32| {
             let path = |end: &str| self.path.join(format!("chunk-{number}-{end}"));
@@ -240,7 +247,7 @@ fn windows(path: &Path) -> Result<Vec<Window>, Error> {
 /// Reads the lengths of a client: for each time an object with distributions, written as Python dictionaries.
 fn lengths(path: &Path) -> Result<Vec<(f64, [Lengths; 2])>, Error> {
     let file = parse(&read_text(path)?).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
-    let wrong = |problem: String| Error::ServeGenLengths { path: path.to_path_buf(), problem };
+    let wrong = |problem: String| data!("{}: {problem}", path.display());
     let dict = file.as_dict().ok_or_else(|| wrong("must be an object of times".to_owned()))?;
     let mut all = Vec::new();
     for (time, fields) in dict.iter() {
@@ -323,7 +330,7 @@ mod tests {
         let arrivals = spec.arrivals().unwrap();
         assert!(arrivals.len() == 10 && arrivals.is_sorted_by_key(|arrival| arrival.0), "{arrivals:?}");
         spec.duration = Some(7_200.0);
-        assert!(matches!(spec.arrivals(), Err(Error::TooManyArrivals { .. })));
+        assert!(spec.arrivals().unwrap_err().to_string().contains("the rate and --duration give more than"));
     }
 
     #[test]

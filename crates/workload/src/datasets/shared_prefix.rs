@@ -90,7 +90,8 @@ pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mu
 }
 
 fn positive(flag: &'static str, value: i64) -> Result<usize, Error> {
-    usize::try_from(value).ok().filter(|&count| count > 0).ok_or(Error::NotPositive { flag, value })
+    let count = usize::try_from(value).ok().filter(|&count| count > 0);
+    count.ok_or_else(|| usage!("{flag} is {value}: it must be 1 or more"))
 }
 
 impl SharedPrefixSpec {
@@ -103,7 +104,8 @@ impl SharedPrefixSpec {
         globals: &mut Globals,
     ) -> Result<Vec<i64>, Error> {
         if !(0.0..=1.0).contains(&self.range_ratio) {
-            return Err(Error::SharedPrefixRatio { value: self.range_ratio });
+            let must = "it must be in [0, 1], the share of the length from which lengths are drawn";
+            return Err(usage!("--gsp-range-ratio is {}: {must}", self.range_ratio));
         }
         positive(flag, longest)?;
         let shortest = ((longest as f64 * self.range_ratio) as i64).max(1);

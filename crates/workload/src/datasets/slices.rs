@@ -25,7 +25,7 @@ pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<St
     let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let tokens = tokenizer.encode(text, false);
     if tokens.is_empty() {
-        return Err(Error::NoTokens);
+        return Err(data!("the text has no tokens"));
     }
     let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
     let lengths = range.draw(&mut Generator::new(seed), count)?;

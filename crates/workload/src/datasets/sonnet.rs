@@ -33,19 +33,24 @@ pub struct SonnetSpec {
 pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("sonnet")?;
     let chat = Chat::new(tokenizer, None).map_err(|error| match error {
-        Error::Template { source: tacho_text::Error::NoTemplate } => Error::SonnetTemplate,
+        Error::Template { source: tacho_text::Error::NoTemplate } => data!(
+            "Tokenizer/model must have chat template for sonnet dataset: pass a --tokenizer that has one"
+        ),
         other => other,
     })?;
     let text = read_text(&spec.path)?;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     if lines.is_empty() {
-        return Err(Error::EmptyText { path: spec.path.clone() });
+        return Err(data!("{} is empty", spec.path.display()));
     }
     let total: usize = parallel::map(&lines, |(_, line)| tokenizer.count(line, true)).into_iter().sum();
     let average = total as f64 / lines.len() as f64;
     let offset = tokenizer.count(&chat.user(BASE)?, true) as i64;
+    let too_short = |shortest: i64| {
+        usage!("--sonnet-input-len is {}: the shortest prompt takes {shortest} tokens", spec.input_len)
+    };
     if spec.input_len <= offset {
-        return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset });
+        return Err(too_short(offset));
     }
     let count = |len: i64, least: f64| (((len - offset) as f64 / average).round_ties_even().max(least)) as usize;
     let (in_prompt, in_prefix) = (count(spec.input_len, 1.0), count(spec.prefix_len, 0.0));
@@ -68,7 +73,7 @@ pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Resu
         }
         failed += 1;
         if failed == MAX_ATTEMPTS {
-            return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset: len as i64 });
+            return Err(too_short(len as i64));
         }
     }
     Ok(Sampled::of(requests))

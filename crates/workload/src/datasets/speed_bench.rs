@@ -41,7 +41,11 @@ fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
 pub(crate) fn sample(spec: &SpeedBenchSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("speed_bench")?;
     if !spec.directory.is_dir() {
-        return Err(Error::NotDirectory { path: spec.directory.clone() });
+        return Err(data!(
+            "{} is not a directory: pass the directory that the prepare.py of nvidia/SPEED-Bench writes, with a .jsonl \
+             file for each subset",
+            spec.directory.display()
+        ));
     }
     let lines = Lines::read(&spec.directory.join(format!("{}.jsonl", spec.subset)))?;
     if !lines.has_field("messages") {

@@ -137,12 +137,10 @@ impl TimedTraceSpec {
     }
 
     fn field<'o>(&self, row: &'o Line, label: &str, flag: &'static str) -> Result<&'o Value, Error> {
-        row.object.get(label).ok_or_else(|| Error::TraceField {
-            path: self.path.clone(),
-            line: row.number,
-            field: label.to_owned(),
-            found: row.object.iter().map(|(key, _)| key.to_owned()).collect(),
-            flag,
+        row.object.get(label).ok_or_else(|| {
+            let (path, line) = (self.path.display(), row.number);
+            let found = row.object.iter().map(|(key, _)| key).collect::<Vec<_>>().join(", ");
+            data!("{path}, line {line}: no field {label:?}, only {found}; pass --timed-trace-label-{flag} with its name")
         })
     }
 

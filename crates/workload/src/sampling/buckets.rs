@@ -23,7 +23,9 @@ impl Bucket {
         match self {
             Bucket { frames: 1, height: 1.., width: 1.. } => Ok(Modality::Image),
             Bucket { frames: 2.., height: 1.., width: 1.. } => Ok(Modality::Video),
-            Bucket { height, width, frames } => Err(Error::BucketSize { height, width, frames }),
+            Bucket { height, width, frames } => Err(usage!(
+                "a bucket of height {height}, width {width} and {frames} frames is an invalid multimodal item"
+            )),
         }
     }
 }
@@ -46,7 +48,9 @@ impl Buckets {
     /// Parses a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A repeated key keeps its position
     /// and takes the last value.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Buckets { text: text.to_owned() };
+        let wrong = || {
+            usage!("--random-mm-bucket-config {text:?} is not a dict of (height, width, frames) and numbers")
+        };
         let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };
         let mut entries: Vec<(Bucket, f64)> = Vec::new();
         for (key, value) in pairs {
@@ -76,11 +80,11 @@ impl Buckets {
     /// The sizes with nonzero weight, normalized to a sum of one.
     pub(crate) fn normalized(&self) -> Result<Vec<(Bucket, f64)>, Error> {
         if self.entries.iter().any(|(_, share)| *share < 0.0) {
-            return Err(Error::NegativeBucket);
+            return Err(usage!("the values of --random-mm-bucket-config must be non-negative"));
         }
         let mut entries: Vec<(Bucket, f64)> = self.entries.iter().copied().filter(|(_, share)| *share != 0.0).collect();
         if entries.is_empty() {
-            return Err(Error::NoBucket);
+            return Err(usage!("the values of --random-mm-bucket-config must not all be zero"));
         }
         Buckets::divide_by_sum(&mut entries);
         Ok(entries)
@@ -113,7 +117,7 @@ mod tests {
         let bucket = |height, width, frames| Bucket { height, width, frames };
         assert_eq!(buckets.entries(), [(bucket(1, 2, 1), 3.0), (bucket(3, 4, 5), 0.5)]);
         for bad in ["{(1, 2): 1.0}", "[1]", "{", "{(1, 2, 1): None}", "{(1, 2, 1.5): 1}", "{1: 2}"] {
-            assert!(matches!(Buckets::parse(bad), Err(Error::Buckets { .. })), "{bad}");
+            assert!(Buckets::parse(bad).unwrap_err().to_string().contains("is not a dict of"), "{bad}");
         }
     }
 
@@ -121,8 +125,9 @@ mod tests {
     fn shares_are_normalized_in_order() {
         let shares: Vec<f64> = Buckets::default().normalized().unwrap().into_iter().map(|(_, share)| share).collect();
         assert_eq!(shares, [0.5, 0.5]);
-        assert!(matches!(Buckets::parse("{(8, 8, 1): 0}").unwrap().normalized(), Err(Error::NoBucket)));
-        assert!(matches!(Buckets::parse("{(8, 8, 1): -1}").unwrap().normalized(), Err(Error::NegativeBucket)));
+        let refused = |text| Buckets::parse(text).unwrap().normalized().unwrap_err().to_string();
+        assert!(refused("{(8, 8, 1): 0}").ends_with("must not all be zero"));
+        assert!(refused("{(8, 8, 1): -1}").ends_with("must be non-negative"));
         assert!(Bucket { height: 8, width: 8, frames: 0 }.modality().is_err());
     }
 }

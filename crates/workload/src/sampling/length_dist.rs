@@ -61,7 +61,7 @@ impl RequestLengths {
                 output: output.map(LengthDist::parse).transpose()?,
             }),
             (Some(path), None) if output.is_none() => Ok(RequestLengths::Pairs(file::pairs(&path)?)),
-            _ => Err(Error::LengthPairs),
+            _ => Err(data!("pairs(FILE) sets both lengths: pass it alone, as the distribution of the input")),
         }
     }
 
@@ -89,7 +89,7 @@ impl LengthDist {
     /// # Errors
     /// If the text is not a distribution, or its file cannot be read.
     fn parse(text: &str) -> Result<Self, Error> {
-        let refused = |problem: &str| Error::LengthDist { text: text.to_owned(), problem: problem.to_owned() };
+        let refused = |problem: &str| data!("{text:?} is not a distribution of lengths: {problem}");
         let length = |number: f64| (1.0..=MAX_TOKENS).contains(&number);
         if let Ok(tokens) = text.trim().parse::<i64>() {
             let fits = length(tokens as f64);

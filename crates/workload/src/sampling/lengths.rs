@@ -46,7 +46,12 @@ impl RangeRatio {
         };
         match (dict.get("input"), dict.get("output")) {
             (Some(input), Some(output)) => Ok(RangeRatio { input: ratio_of(input)?, output: ratio_of(output)? }),
-            _ => Err(Error::RatioKeys { found: dict.iter().map(|(key, _)| key.to_owned()).collect() }),
+            _ => {
+                let found: Vec<&str> = dict.iter().map(|(key, _)| key).collect();
+                Err(usage!(
+                    "--random-range-ratio must contain 'input' and 'output' when it is an object, got {found:?}"
+                ))
+            }
         }
     }
 }
@@ -85,7 +90,8 @@ impl LengthRange {
     /// The minimum prompt length, computed before the ratio is validated.
     pub(crate) fn shortest_input(&self) -> Result<i64, Error> {
         let shortest = (self.real_input() * (1.0 - self.ratio.input)).floor();
-        if shortest.is_finite() { Ok(shortest as i64) } else { Err(Error::RatioNotFinite { value: self.ratio.input }) }
+        let problem = || usage!("--random-range-ratio is {}: cannot convert it to a length", self.ratio.input);
+        shortest.is_finite().then_some(shortest as i64).ok_or_else(problem)
     }
 
     /// The order of floating-point operations is part of the definition: ten percent above 100 is 111.
@@ -100,7 +106,10 @@ impl LengthRange {
 }
 
 fn in_range(name: &'static str, value: f64) -> Result<(), Error> {
-    if (0.0..1.0).contains(&value) { Ok(()) } else { Err(Error::RatioOutOfRange { name, value }) }
+    match (0.0..1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(usage!("{name} must be in [0, 1), not {value}: it is given by --random-range-ratio")),
+    }
 }
 
 /// Python's `float(value)` of a JSON value.
@@ -110,7 +119,7 @@ fn ratio_of(value: &Value) -> Result<f64, Error> {
         Value::Str(text) => python_float(text),
         other => other.as_f64(),
     };
-    number.ok_or_else(|| Error::RatioKind { found: json::dumps(value) })
+    number.ok_or_else(|| usage!("--random-range-ratio must be numbers, got {}", json::dumps(value)))
 }
 
 #[cfg(test)]
@@ -154,10 +163,10 @@ mod tests {
         assert!(parse("nan").input.is_nan());
         assert!(matches!(RangeRatio::parse("abc"), Err(Error::RatioNotJson { .. })));
         assert!(matches!(RangeRatio::parse("1__0"), Err(Error::RatioNotJson { .. })));
-        assert!(matches!(RangeRatio::parse("[0.1, 0.2]"), Err(Error::RatioKind { .. })));
-        assert!(matches!(RangeRatio::parse("null"), Err(Error::RatioKind { .. })));
-        let error = RangeRatio::parse(r#"{"input": 0.1}"#).unwrap_err();
-        assert!(matches!(error, Error::RatioKeys { found } if found == ["input"]));
+        let refused = |text| RangeRatio::parse(text).unwrap_err().to_string();
+        assert!(refused("[0.1, 0.2]").ends_with("must be numbers, got [0.1, 0.2]"));
+        assert!(refused("null").ends_with("must be numbers, got null"));
+        assert!(refused(r#"{"input": 0.1}"#).ends_with(r#"when it is an object, got ["input"]"#));
     }
 
     #[test]

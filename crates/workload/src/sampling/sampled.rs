@@ -24,11 +24,13 @@ impl Sampled {
     pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
         for (index, request) in (first..).zip(&self.requests) {
             if !TokenCount::holds(request.output_len) {
-                return Err(Error::OutputLength { index, tokens: request.output_len });
+                let (tokens, most) = (request.output_len, TokenCount::MAX);
+                return Err(data!("request {index} would ask for {tokens} tokens: an answer has 0 to {most} of them"));
             }
             match request.timestamp {
                 Some(seconds) if !ScheduledTime::holds(seconds.abs()) => {
-                    return Err(Error::DueNever { index, seconds });
+                    let check = "check the times of the file and --time-scale";
+                    return Err(data!("request {index} is due {seconds} seconds after the start: {check}"));
                 }
                 _ => {}
             }
@@ -49,10 +51,11 @@ mod tests {
         };
         assert!(of(0, Some(0.0)).is_ok());
         for output_len in [-5, i64::MAX] {
-            assert!(matches!(of(output_len, None), Err(Error::OutputLength { index: 0, .. })));
+            let refused = of(output_len, None).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("request 0 would ask for {output_len} tokens")), "{refused}");
         }
         for seconds in [f64::NAN, f64::INFINITY, 1e30] {
-            assert!(matches!(of(1, Some(seconds)), Err(Error::DueNever { .. })));
+            assert!(of(1, Some(seconds)).unwrap_err().to_string().starts_with("request 0 is due"));
         }
     }
 }

@@ -100,7 +100,7 @@ fn distinct_ids(requests: &[Request]) -> Result<(), Error> {
     let mut seen = HashSet::with_capacity(requests.len());
     for id in requests.iter().filter_map(|request| request.id.as_deref()) {
         if !seen.insert(id) {
-            return Err(Error::DuplicateId { id: id.to_owned() });
+            return Err(data!("duplicate request_id {id:?}: pass --no-oversample, or ask for fewer requests"));
         }
     }
     Ok(())

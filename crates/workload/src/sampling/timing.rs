@@ -8,7 +8,8 @@ use crate::Error;
 pub(crate) fn from_the_first(requests: &mut [Request], scale: f64) -> Result<(), Error> {
     let timed = |request: &Request| request.timestamp.filter(|seconds| seconds.is_finite());
     if let Some(index) = requests.iter().position(|request| timed(request).is_none()) {
-        return Err(Error::Untimed { index });
+        let remedy = "omit --self-timed, or add a timestamp to all rows";
+        return Err(data!("request {index} has no timestamp: {remedy}"));
     }
     requests.sort_by(|left, right| timed(left).unwrap_or(0.0).total_cmp(&timed(right).unwrap_or(0.0)));
     let first = requests.first().and_then(timed).unwrap_or(0.0);

@@ -184,7 +184,7 @@ impl StructuredSpec {
     fn subset(&self, globals: &mut Globals) -> Result<Vec<usize>, Error> {
         let count = (self.num_prompts as f64 * self.ratio).floor();
         if !(0.0..=self.num_prompts as f64).contains(&count) {
-            return Err(Error::StructuredRatio { ratio: self.ratio });
+            return Err(usage!("--structured-output-ratio is {}: it must be from 0 to 1", self.ratio));
         }
         Ok(globals.py.sample_indices(self.num_prompts, count as usize))
     }

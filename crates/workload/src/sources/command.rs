@@ -51,7 +51,9 @@ impl CommandSpec {
             running.check(reader.lines.len(), wanted)?;
         }
         match reader.lines.is_empty() && wanted != Some(0) {
-            true => Err(Error::CommandEmpty),
+            true => Err(data!(
+                "--dataset-command printed no rows: write one JSON object per line to standard output"
+            )),
             false => Ok(Printed { lines: reader.lines, digest: hex(reader.hash) }),
         }
     }
@@ -156,8 +158,12 @@ impl Reader<'_> {
 
     fn silent(&self, running: &mut Running) -> Error {
         running.group.end();
-        let said = running.said();
-        Error::CommandSilent { seconds: self.spec.timeout.as_secs_f64(), rows: self.lines.len(), said }
+        let (seconds, rows) = (self.spec.timeout.as_secs_f64(), self.lines.len());
+        let said = running.said("; its last message: ");
+        data!(
+            "--dataset-command printed no line for {seconds} s after {rows} rows and was ended: raise \
+             --dataset-command-timeout{said}"
+        )
     }
 }
 
@@ -168,8 +174,10 @@ struct Running {
 }
 
 impl Running {
-    fn said(&self) -> String {
-        self.messages.last_line(MESSAGES_TIMEOUT)
+    /// Its last message after `separator`; empty without one.
+    fn said(&self, separator: &str) -> String {
+        let said = self.messages.last_line(MESSAGES_TIMEOUT);
+        if said.is_empty() { said } else { format!("{separator}{said}") }
     }
 
     /// Checks how the command ended, which has closed its output after this many rows.
@@ -183,7 +191,7 @@ impl Running {
             }
         };
         let wanted = wanted.map_or_else(|| "all".to_owned(), |wanted| wanted.to_string());
-        Err(Error::CommandFailed { how, rows, wanted, said: self.said() })
+        Err(data!("--dataset-command {how} after {rows} of {wanted} rows{}", self.said(": ")))
     }
 }
 

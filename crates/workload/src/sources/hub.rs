@@ -13,7 +13,13 @@ pub(crate) fn dataset_directory(path: &str, cache: &HubCache) -> Result<PathBuf,
     }
     let directory = cache.root.join(format!("datasets--{}", path.replace('/', "--")));
     let looked_for = directory.join("refs/main");
-    snapshot(&directory).ok_or_else(|| Error::DatasetNotCached { id: path.to_owned(), looked_for })
+    snapshot(&directory).ok_or_else(|| {
+        data!(
+            "no dataset {path:?}: it is not a local path, and {} does not exist; pass --dataset-path with its directory \
+             and --hf-name with its id",
+            looked_for.display()
+        )
+    })
 }
 
 /// The snapshot of the branch `main` of a repository directory in the Hub's cache; `None` for other directories.

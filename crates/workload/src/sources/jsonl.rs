@@ -65,14 +65,20 @@ impl Lines {
     pub(crate) fn no_category(&self, category: &str) -> Error {
         let all = self.rows.iter().filter_map(|row| row.object.get("category").and_then(Value::as_str));
         let found: BTreeSet<&str> = all.collect();
-        let found = found.into_iter().map(|name| format!("{name:?}")).collect();
-        Error::NoCategory { path: self.path.clone(), category: category.to_owned(), found }
+        let found: Vec<String> = found.into_iter().map(|name| format!("{name:?}")).collect();
+        let found = if found.is_empty() { "none at all".to_owned() } else { found.join(", ") };
+        usage!("{} has no question of the category {category:?}: it has {found}", self.path.display())
     }
 
     /// The error for a field that no row has.
     pub(crate) fn no_column(&self, column: &'static str) -> Error {
-        let names = |row: &Line| row.object.iter().map(|(name, _)| name.to_owned()).take(MAX_NAMES).collect();
-        Error::NoColumn { path: self.path.clone(), column, found: self.rows.first().map(names).unwrap_or_default() }
+        let columns = self.rows.first().into_iter().flat_map(|row| row.object.iter().take(MAX_NAMES));
+        let names: Vec<&str> = columns.map(|(name, _)| name).collect();
+        let advice = names.first().map_or_else(String::new, |first| {
+            let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+            format!(" (it has {}): use --map {column}={first}", names.join(", "))
+        });
+        data!("{} has no column {column:?}{advice}", self.path.display())
     }
 }
 
@@ -82,7 +88,7 @@ const MAX_NAMES: usize = 8;
 pub(crate) fn parse_object(path: &Path, number: usize, line: &str) -> Result<Line, Error> {
     match json::parse(line) {
         Ok(Value::Dict(object)) => Ok(Line { number, object }),
-        Ok(_) => Err(Error::LineNotObject { path: path.to_path_buf(), line: number }),
+        Ok(_) => Err(data!("{}, line {number}: must be a JSON object", path.display())),
         Err(source) => Err(Error::LineNotJson { path: path.to_path_buf(), line: number, source }),
     }
 }

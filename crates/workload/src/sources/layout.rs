@@ -57,8 +57,7 @@ pub(crate) fn choose(place: &Path, card: &str, names: &[String], wanted: &Wanted
     };
     let chosen = most_common_kind(chosen);
     if chosen.is_empty() {
-        let split = wanted.split.to_owned();
-        return Err(Error::NoDataFiles { path: place.to_path_buf(), split });
+        return Err(no_data_files(place, wanted.split));
     }
     Ok(chosen)
 }
@@ -94,15 +93,24 @@ fn by_card(
         None if configurations.len() == 1 => configurations.first(),
         None => configurations.iter().find(|found| found.default),
     };
-    let found = found.ok_or_else(|| Error::Subset {
-        path: directory.to_path_buf(),
-        subset: wanted.subset.map(str::to_owned),
-        known: known(),
-    })?;
+    let found = found.ok_or_else(|| no_subset(directory, wanted.subset, &known()))?;
     let patterns = found.splits.iter().filter(|(split, _)| split == wanted.split).flat_map(|(_, patterns)| patterns);
     // Files are in the order of the patterns, sorted within each.
     let files = patterns.flat_map(|pattern| names.iter().filter(|name| matches(pattern, name)));
     Ok(files.cloned().collect())
+}
+
+/// The error for a split without files.
+pub(super) fn no_data_files(path: &Path, split: &str) -> Error {
+    data!("{} has no data files of the split {split:?}: pass --hf-split with one that it has", path.display())
+}
+
+fn no_subset(path: &Path, subset: Option<&str>, known: &[String]) -> Error {
+    let remedy = match known {
+        [] => "it has none by name, so leave out --hf-subset".to_owned(),
+        known => format!("pass --hf-subset with one of {}", known.join(", ")),
+    };
+    usage!("{} has no configuration {}: {remedy}", path.display(), subset.unwrap_or("by default"))
 }
 
 /// The words of a name, split at anything but letters.
@@ -116,7 +124,7 @@ fn by_name(names: &[String], wanted: &Wanted<'_>, directory: &Path) -> Result<Ve
     if let (Some(subset), true) = (wanted.subset, rows.is_empty()) {
         let mut known: Vec<String> = names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect();
         known.dedup();
-        return Err(Error::Subset { path: directory.to_path_buf(), subset: Some(subset.to_owned()), known });
+        return Err(no_subset(directory, Some(subset), &known));
     }
     let file = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let directories = |name: &str| name.rsplit_once('/').map_or("", |(directories, _)| directories).to_owned();
@@ -198,6 +206,6 @@ mod tests {
         let files = |subset, split| by_name(&names, &Wanted { subset, split }, directory);
         assert_eq!(files(None, "train").unwrap().len(), 2);
         assert!(files(None, "test").unwrap().is_empty());
-        assert!(matches!(files(Some("main"), "train"), Err(Error::Subset { .. })));
+        assert!(files(Some("main"), "train").unwrap_err().to_string().contains("has no configuration main"));
     }
 }

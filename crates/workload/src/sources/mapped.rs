@@ -43,7 +43,7 @@ impl FieldMap {
     pub fn parse(entries: &[String]) -> Result<Self, Error> {
         let mut map = FieldMap::default();
         for entry in entries {
-            let refused = |problem: String| Error::Map { text: entry.clone(), problem };
+            let refused = |problem: String| usage!("--map {entry}: {problem}");
             let (field, column) = entry.split_once('=').unwrap_or((entry, ""));
             let member = OBJECTS.iter().any(|object| {
                 let key = field.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
@@ -113,7 +113,10 @@ impl<'m> MappedRows<'m> {
                 ("line", Lines::read(path)?.rows().iter().map(row).collect())
             }
             Some("json") => ("row", table(path)?),
-            _ => return Err(Error::RowFile { path: path.to_owned() }),
+            _ => {
+                let endings = ".jsonl, .json, .csv, .tsv, .parquet or .arrow, or one of these and .gz or .zst";
+                return Err(data!("{}: its name must end in {endings}", path.display()));
+            }
         };
         let rows = rows.into_iter().map(|(place, cells)| MappedRow { place, cells }).collect();
         MappedRows { map, origin: name, word, untyped: kind == Some("csv"), rows }.checked()
@@ -131,8 +134,8 @@ impl<'m> MappedRows<'m> {
         match self.map.0.iter().find(unknown).filter(|_| !self.rows.is_empty()) {
             Some((field, column)) => {
                 let found: Vec<String> = self.rows[0].cells.names().map(|name| format!("{name:?}")).collect();
-                let (mapped, found) = (format!("{column:?}, mapped to {field}"), found.join(", "));
-                Err(Error::Unmapped { origin: self.origin, mapped, found })
+                let (origin, found) = (self.origin, found.join(", "));
+                Err(data!("{origin} has no column {column:?}, mapped to {field}: it has {found}"))
             }
             None => Ok(self),
         }
@@ -160,9 +163,9 @@ fn csv_rows(path: &Path) -> Result<Vec<(usize, Cell)>, Error> {
     // Spreadsheets write rows of empty cells.
     let filled = table.rows().filter(|(_, fields)| fields.iter().any(|field| !field.is_empty()));
     let row = |(line, fields): (usize, Vec<String>)| {
-        let (path, found, expected) = (path.to_owned(), fields.len(), header.len());
+        let (path, found, expected) = (path.display(), fields.len(), header.len());
         if found != expected {
-            return Err(Error::FieldCount { path, line, found, expected });
+            return Err(data!("{path}, line {line}: {found} fields, where the header has {expected}"));
         }
         let cell = |text: String| if text.is_empty() { Cell::Null } else { Cell::Text(text) };
         Ok((line, Cell::Struct(header.iter().cloned().zip(fields.into_iter().map(cell)).collect())))
@@ -188,8 +191,8 @@ impl Fields<'_> {
     }
 
     fn wrong_column(&self, field: &str, column: &str, expected: &'static str) -> Error {
-        let (column, field) = (column.to_owned(), field.to_owned());
-        Error::Field { at: self.place(), column, field, expected }
+        let mapped = if column == field { String::new() } else { format!(", mapped to {field},") };
+        data!("{}: {column:?}{mapped} must be {expected}", self.place())
     }
 
     /// The source and the line or number of the row.

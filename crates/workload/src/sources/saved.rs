@@ -17,7 +17,7 @@ pub(crate) fn files(directory: &Path, split: &str) -> Result<Option<Vec<PathBuf>
     let below = directory.join(split);
     let state = below.join("state.json");
     if !state.is_file() {
-        return Err(Error::NoDataFiles { path: directory.to_path_buf(), split: split.to_owned() });
+        return Err(super::layout::no_data_files(directory, split));
     }
     listed(&below, &state).map(Some)
 }

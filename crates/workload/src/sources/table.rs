@@ -189,7 +189,8 @@ fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
         [list] => Ok(list.as_list().unwrap_or_default().iter().cloned().map(Cell::from).collect()),
         _ => {
             let keys = value.as_dict().into_iter().flat_map(|dict| dict.iter());
-            Err(Error::NoRows { path: path.to_path_buf(), keys: keys.map(|(key, _)| format!("{key:?}")).collect() })
+            let (path, keys) = (path.display(), keys.map(|(key, _)| format!("{key:?}")).collect::<Vec<_>>().join(", "));
+            Err(data!("{path}: an object with {keys}, where a list of rows was expected: use JSON lines, or one list"))
         }
     }
 }
@@ -251,11 +252,17 @@ impl Row {
 
     /// The error for a column that is missing or not text.
     pub(crate) fn no_text(&self, column: &str) -> Error {
-        let columns = match &self.cells {
+        let columns: Vec<String> = match &self.cells {
             Cell::Struct(members) => members.iter().map(|(name, cell)| format!("{name} ({})", cell.kind())).collect(),
             _ => Vec::new(),
         };
-        Error::NoTextColumn { path: self.path.clone(), row: self.number, column: column.to_owned(), columns }
+        data!(
+            "{}, row {}: no text in column {column:?}; it has {}: pass another --hf-text-column, such as \
+             conversations.0.value for nested ones",
+            self.path.display(),
+            self.number,
+            columns.join(", ")
+        )
     }
 
     pub(crate) fn wrong(&self, column: &str, expected: &'static str) -> Error {

@@ -27,7 +27,10 @@ struct Question {
 /// Generates the requests; only the repetition uses Python's global generator.
 pub(super) fn sample(spec: &HfSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     if !spec.carrier.carries(Need::Tools) {
-        return Err(Error::BfclBackend { backend: spec.carrier.name.to_owned() });
+        let backend = spec.carrier.name;
+        return Err(usage!(
+            "BFCL needs the backend openai-chat, since its requests carry tool schemas, not {backend:?}"
+        ));
     }
     let (tokenizer, counters) = (context.tokenizer_of("hf")?, context.counters);
     let mut rows = rows(spec)?;
@@ -81,7 +84,8 @@ fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
     for category in self::categories(spec) {
         let file = directory.join(file_name(category));
         if !file.is_file() {
-            return Err(Error::BfclCategory { category: category.to_owned(), path: spec.path.clone() });
+            let missing = format!("{} has no file BFCL_v3_{category}.json", spec.path);
+            return Err(usage!("BFCL category '{category}' not found: {missing}; check --bfcl-categories"));
         }
         let lines = Lines::read(&file)?;
         categories.push(lines.rows().iter().map(|row| row.object.clone()).collect::<Vec<Dict>>());

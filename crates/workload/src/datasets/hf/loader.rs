@@ -123,6 +123,10 @@ impl Loader {
 }
 
 fn unsupported(path: &str) -> Error {
-    let known = LOADERS.iter().flat_map(|(_, ids, _)| ids.iter().copied()).collect();
-    Error::UnsupportedDataset { path: path.to_owned(), known }
+    let known: Vec<&str> = LOADERS.iter().flat_map(|(_, ids, _)| ids.iter().copied()).collect();
+    usage!(
+        "unsupported dataset path: {path}; name its column of prompts with --hf-text-column, or pass one of these as \
+         --dataset-path or --hf-name: {}",
+        known.join(", ")
+    )
 }

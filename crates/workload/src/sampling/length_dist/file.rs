@@ -34,6 +34,10 @@ fn read(path: &str, form: &'static str, row: impl Fn(&[f64]) -> Option<(f64, f64
         tacho_core::files::read_settings_text(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let wrong = |line: usize| {
+        let lengths = "with lengths from 1 to 1000000 and weights from 0 on";
+        data!("{}, line {line}: write {form}, {lengths}", path.display())
+    };
     let (mut rows, mut sum) = (Vec::new(), 0.0);
     for (at, (line, text)) in lines.enumerate() {
         let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
@@ -42,17 +46,18 @@ fn read(path: &str, form: &'static str, row: impl Fn(&[f64]) -> Option<(f64, f64
             if at == 0 {
                 continue;
             }
-            return Err(Error::LengthRow { path: path.to_owned(), line, form });
+            return Err(wrong(line));
         };
         let length = |tokens: f64| (1.0..=MAX_TOKENS).contains(&tokens) && tokens.fract() == 0.0;
         let fits = |(low, high, weight): &(f64, f64, f64)| {
             length(*low) && length(*high) && *weight >= 0.0 && weight.is_finite()
         };
         let Some((low, high, weight)) = row(&numbers).filter(fits) else {
-            return Err(Error::LengthRow { path: path.to_owned(), line, form });
+            return Err(wrong(line));
         };
         sum += weight;
         rows.push((low as i64, high as i64, sum));
     }
-    if sum > 0.0 { Ok(rows.into()) } else { Err(Error::NoLengths { path: path.to_owned(), form }) }
+    let none = || data!("{} has no row with a weight above 0: write {form} on each line", path.display());
+    if sum > 0.0 { Ok(rows.into()) } else { Err(none()) }
 }

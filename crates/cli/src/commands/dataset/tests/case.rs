@@ -257,6 +257,12 @@ pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
     Ok((sampled, globals))
 }
 
+/// The error of a recorded command line.
+pub(super) fn refusal(entry: &Value) -> String {
+    let sampled = run(&Case::from_error(entry)).map(|(sampled, _)| sampled.requests.len());
+    sampled.expect_err("the command line is wrong").to_string()
+}
+
 /// Recorded paths start with `golden/`, which is in `tests/`.
 fn enter_tests_directory() {
     static ENTERED: LazyLock<()> = LazyLock::new(|| std::env::set_current_dir(golden_path("..")).unwrap());

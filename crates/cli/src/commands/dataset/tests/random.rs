@@ -1,28 +1,15 @@
 //! The `random` dataset: regenerates every recorded workload byte for byte and checks the final generator state.
 
-use super::case::{Case, cases, prompts, run, tokenizer};
+use super::case::{Case, assert_made_again, prompts, refusal, tokenizer};
 use tacho_core::Counters;
 use tacho_core::{Content, Request};
 use tacho_pyrand::Globals;
 use tacho_workload::{CachedShare, Error, PrefixSharing, RandomSpec, RangeRatio, WorkloadSpec, sample};
 
 #[test]
-fn recorded_workloads_are_made_again() {
-    let cases = cases("random-gpt2-").into_iter().chain(cases("random-mistral-"));
-    let mut count = 0;
-    for case in cases {
-        case.assert_equal(&run(&case).unwrap().0.requests);
-        count += 1;
-    }
-    assert_eq!(count, 30, "golden cases of the dataset");
-}
-
-#[test]
-fn global_generators_are_left_as_seeded() {
-    for case in cases("random-gpt2-") {
-        let (_, mut globals) = run(&case).unwrap();
-        case.assert_rng_after(&mut globals);
-    }
+fn recorded_workloads_are_made_again_and_leave_the_generators_as_seeded() {
+    assert_made_again("random-gpt2-", 15);
+    assert_made_again("random-mistral-", 15);
 }
 
 #[test]
@@ -36,8 +23,7 @@ fn recorded_errors_are_errors() {
         if !ours || !case.name.starts_with("random-") {
             continue;
         }
-        let error = run(&case).map(|(sampled, _)| sampled.requests.len()).expect_err(&case.name);
-        seen.push((case.name, error.to_string()));
+        seen.push((case.name, refusal(entry)));
     }
     let kinds: Vec<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
     assert!(kinds.contains(&"random-input-too-short") && kinds.contains(&"random-range-ratio-one"), "{kinds:?}");
@@ -93,11 +79,11 @@ fn settings_that_cannot_work_are_refused() {
     assert!(matches!(error(spec(-1)), Error::NegativeSeed { seed: -1 }));
     assert!(matches!(error(RandomSpec { num_prompts: -1, ..spec(0) }), Error::NegativeCount { count: -1 }));
     let ratio = |value| RandomSpec { range_ratio: RangeRatio::both(value), ..spec(0) };
-    assert!(matches!(error(ratio(1.0)), Error::InputTooSmall { minimum: 0, .. }));
-    assert!(matches!(error(ratio(f64::NAN)), Error::RatioNotFinite { .. }));
-    assert!(matches!(error(ratio(f64::INFINITY)), Error::RatioNotFinite { .. }));
+    assert!(error(ratio(1.0)).to_string().contains("the shortest prompt would have 0 tokens"));
+    assert!(error(ratio(f64::NAN)).to_string().ends_with("cannot convert it to a length"));
+    assert!(error(ratio(f64::INFINITY)).to_string().ends_with("cannot convert it to a length"));
     let short = RandomSpec { input_len: 1, prefix_len: -1, ..spec(0) };
-    assert!(matches!(error(short), Error::InputTooSmall { .. }));
+    assert!(error(short).to_string().starts_with("--random-input-len is too small"));
     let none = sample(&WorkloadSpec::Random(spec(0)), None, &mut Globals::seeded(0), &Counters::default());
     assert!(matches!(none, Err(Error::NoTokenizer { dataset: "random" })));
 }
