@@ -92,7 +92,6 @@ impl Family {
         self.words.split_whitespace().count()
     }
 
-    /// The help: the commands with this prefix.
     pub fn help<P>(&self, commands: &[Command<P>], program: &str, width: usize) -> String {
         let about = help::paragraph(self.about, width);
         let mut out = format!("usage: {} <command> [options]\n\n{about}\n\ncommands:\n", self.command);

@@ -15,7 +15,6 @@ use crate::error::ConfigError;
 pub struct Builtin {
     pub name: &'static str,
     pub version: u32,
-    /// The file.
     pub text: &'static str,
 }
 
@@ -83,7 +82,6 @@ pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     }
 }
 
-/// The words and the line number of each entry.
 pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, SyntaxError> {
     let problem = "the file must hold a mapping of flag names to values".to_owned();
     match yaml::document(text)? {

@@ -15,7 +15,6 @@ pub struct Entry {
     pub words: Vec<String>,
 }
 
-/// Parses the entries over the given values.
 pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> Result<Parsed, ConfigError> {
     let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
     for Entry { place, words } in entries {
@@ -35,7 +34,6 @@ pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> 
     values.read(&words).map_err(|error| usage(entries.first().map_or("", |entry| entry.place.as_str()), error))
 }
 
-/// The words that give a flag this value.
 pub(crate) fn words_for(flag: &Flag, value: &Value) -> Vec<String> {
     let long = flag.long();
     let texts = |items: &[Value]| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>();

@@ -90,7 +90,6 @@ fn odd(value: &str) -> String {
     if looks_secret(value) { quoted(REDACTED) } else { quoted(&redact_json_text(value)) }
 }
 
-/// A usage error in argparse's wording.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {

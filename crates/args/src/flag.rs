@@ -7,7 +7,6 @@ use std::fmt;
 use tacho_core::bounded::{Pause, RequestCount, TokenCount};
 use tacho_core::json::{Value, parse};
 
-/// The value syntax of a flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Prints help; `--help=TEXT` searches it.
@@ -110,7 +109,6 @@ pub struct Group {
     pub about: &'static str,
     /// The flags shown first, most important first; the others follow in table order.
     pub first: &'static [&'static str],
-    /// Properties of all its flags, see [`Flag::tags`].
     pub tags: u32,
 }
 
@@ -407,7 +405,6 @@ pub struct Table {
     pub basics: &'static str,
     /// Properties of flags that the command recognizes only to reject them; the help does not list them.
     pub refused: u32,
-    /// Flags that the command implies.
     pub implied: &'static [&'static str],
     pub groups: &'static [&'static Group],
     /// The flags, vLLM's in registration order.
@@ -423,7 +420,6 @@ impl Table {
         self.flags.iter().any(|flag| flag.origin == Origin::Engine)
     }
 
-    /// Finds the flag with this exact option string.
     pub fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.names.contains(&name))
     }

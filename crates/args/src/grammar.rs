@@ -11,7 +11,6 @@ use tacho_core::json::{python_float, python_int};
 
 #[derive(Debug)]
 pub enum Parsed {
-    /// Run the command with these values.
     Values(Values),
     Help(Wanted),
 }

@@ -4,7 +4,6 @@ use crate::command::Command;
 use crate::flag::{Flag, Table};
 use crate::help::{described, flags_of, synopsis};
 
-/// Returns the index with links to the pages.
 pub fn index<P>(commands: &[Command<P>]) -> String {
     let mut out = String::from(
         "# Commands and flags\n\nOne page per command, made by `tacho man --markdown` from the tables that the program reads. \
@@ -17,7 +16,6 @@ pub fn index<P>(commands: &[Command<P>]) -> String {
     out
 }
 
-/// Returns the file name of a command's page.
 pub fn file<P>(command: &Command<P>) -> String {
     page_name(command.table.command)
 }

@@ -9,7 +9,6 @@ use tacho_core::secret::Secret;
 
 use crate::grammar::Setting;
 
-/// A type that a flag's value converts to.
 pub trait FromFlag: Sized {
     /// Whether the row must have a range, since the type cannot represent every number.
     const NEEDS_BOUNDS: bool = false;

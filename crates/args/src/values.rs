@@ -16,7 +16,6 @@ pub struct Setting<'a> {
     pub is_given: bool,
 }
 
-/// The value of every flag of a table.
 #[derive(Debug, Clone)]
 pub struct Values {
     pub(crate) table: &'static Table,
@@ -52,7 +51,6 @@ impl Values {
         }
     }
 
-    /// The command, such as `tacho serve`.
     pub fn command(&self) -> &'static str {
         self.table.command
     }
@@ -92,7 +90,6 @@ impl Values {
         self.words_of(&self.implied).collect()
     }
 
-    /// The words that give all given values.
     pub fn given_words(&self) -> Vec<String> {
         self.words_of(&self.given).flatten().collect()
     }

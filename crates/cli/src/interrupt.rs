@@ -15,7 +15,6 @@ use tacho_report::live;
 use crate::exit::{self, Exit};
 use crate::limits;
 
-/// Catches signals that stop a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
     pub(crate) stop: StopSignal,
@@ -94,7 +93,6 @@ pub(crate) fn guard_terminal() -> io::Result<()> {
     std::thread::Builder::new().name("terminal".into()).spawn(react).map(drop)
 }
 
-/// Performs the default action of an uncaught signal.
 fn default_action(signal: i32) {
     if let Err(error) = signal_hook::low_level::emulate_default_handler(signal) {
         tracing::debug!(%error, signal, "a signal has no effect");

@@ -27,10 +27,8 @@ const OTHER_FILES: u64 = 64;
 /// Time between two checks for requests to encode.
 const ENCODE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The connections of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClientPlan {
-    /// Connections to open before the run.
     pub preconnect: usize,
     /// Whether to keep an idle connection in reserve during the run, so that no request waits for one.
     pub spare: bool,
@@ -74,7 +72,6 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// Sends the requests of one run.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) endpoint: EndpointSpec,
@@ -235,7 +232,6 @@ fn compose(
     Ok((headers, encoded))
 }
 
-/// The bytes of a request.
 fn encoded(replica: &Replica, mut headers: Headers, body: &[u8], expected: &Expected) -> Arc<[u8]> {
     let Replica { endpoint, route, .. } = replica;
     refuse_compression(endpoint, expected, &mut headers);

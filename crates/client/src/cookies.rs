@@ -214,7 +214,6 @@ mod tests {
         EndpointSpec { rules, ..EndpointSpec::new(Url::parse(url).unwrap(), BackendKind::OpenAi) }
     }
 
-    /// The `Cookie` header of a request.
     fn cookie(cookies: &Cookies, endpoint: &EndpointSpec, user: Option<&str>) -> Option<String> {
         let own = user.map_or_else(String::new, |user| format!("cookie: {user}\r\n"));
         let request = format!("POST / HTTP/1.1\r\nHost: h\r\n{own}Content-Length: 2\r\n\r\n{{}}");

@@ -57,7 +57,6 @@ pub struct EndpointSpec {
     pub insecure: bool,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// A proxy to go through.
     pub proxy: Option<Url>,
     /// Whether to use HTTP/2: negotiated with TLS, with prior knowledge otherwise.
     pub http2: bool,

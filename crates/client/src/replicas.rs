@@ -18,7 +18,6 @@ pub const MAX_REPLICAS: usize = 1024;
 /// Failed connections in a row after which a replica is removed.
 pub const REMOVED_AFTER: u32 = 3;
 
-/// How requests are distributed over replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
     #[default]
@@ -45,14 +44,12 @@ tacho_core::named! {
     }
 }
 
-/// One of several servers under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaSpec {
     pub name: String,
     pub url: Url,
     /// The base URL's path, a prefix of control calls.
     pub base_path: String,
-    /// A proxy to go through.
     pub proxy: Option<Url>,
     /// The address to connect to, if it is one of several addresses of a name.
     pub address: Option<SocketAddr>,
@@ -63,11 +60,9 @@ pub struct ReplicaSpec {
 pub struct ReplicaPlan {
     /// All replicas; empty if the endpoint is the only server.
     pub list: Vec<ReplicaSpec>,
-    /// The distribution of requests.
     pub balance: Balance,
     /// What happens to requests of a replica that fails.
     pub on_failure: OnReplicaFailure,
-    /// The seed of [`Balance::Random`].
     pub seed: u64,
     /// The first replica of requests that take turns when they are sent: each rank begins with another.
     pub first: usize,
@@ -122,16 +117,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The replica that the request is encoded for.
     pub(crate) fn encoded_for(self) -> usize {
         self.planned.map_or(0, usize::from)
     }
 }
 
-/// A replica during a run.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// The replica's own endpoint.
     pub(crate) endpoint: EndpointSpec,
     pub(crate) route: Route,
     /// The first two lines of a request: its path and the host.
@@ -178,7 +170,6 @@ impl std::ops::Index<usize> for Replicas {
 }
 
 impl Replicas {
-    /// Resolves the route to each replica.
     pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Self, Error> {
         let ReplicaPlan { list, balance, on_failure, seed, first, shard } = &endpoint.replicas;
         let names = list.iter().map(|spec| Some(spec.name.as_str())).chain(std::iter::repeat(None));
@@ -284,7 +275,6 @@ impl Replicas {
         }
     }
 
-    /// A request has left its replica.
     pub(crate) fn leave(&self, replica: usize) {
         if self.balance == Balance::LeastInFlight && self.len() > 1 {
             self.list[replica].in_flight.fetch_sub(1, Ordering::Relaxed);

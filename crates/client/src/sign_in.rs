@@ -22,7 +22,6 @@ pub use keeper::SignIn;
 pub use oauth::OAuthSpec;
 pub(crate) use signer::Signer;
 
-/// Where credentials come from.
 #[derive(Debug, Clone)]
 pub enum SignInSpec {
     /// A bearer token, printed by a shell command.

@@ -73,7 +73,6 @@ impl Url {
         Url { path: encode_path(path), ..self.clone() }
     }
 
-    /// The value of the `Host` header.
     pub fn host_header(&self) -> String {
         let default = if self.tls { 443 } else { 80 };
         if self.port == default { bracket(&self.host) } else { self.authority() }

@@ -42,7 +42,6 @@ const LATE_THRESHOLD: Duration = Duration::from_micros(500);
 
 pub struct ClientWorker<'c> {
     client: &'c Client,
-    /// The connections to each replica.
     pools: Vec<Pool>,
     poller: Poller,
     slots: Vec<Option<Slot>>,

@@ -72,7 +72,6 @@ impl CostModel {
         drain_ns: 0.0,
     };
 
-    /// All times multiplied by `times`.
     pub fn slowed(&self, times: f64) -> CostModel {
         CostModel {
             fixed_ns: self.fixed_ns * times,

@@ -80,7 +80,6 @@ impl BlockPool {
         hashes.iter().map_while(|hash| self.cached.get(hash).copied()).collect()
     }
 
-    /// Number of these blocks in the free queue.
     pub(super) fn free_among(&self, blocks: &[u32]) -> usize {
         blocks.iter().filter(|&&block| self.blocks[block as usize].refs == 0).count()
     }

@@ -26,7 +26,6 @@ pub struct Machine {
     pub errors: Vec<f64>,
 }
 
-/// A time parameter of a profile.
 pub(crate) struct Time {
     /// Its key in a profile, which is in microseconds.
     name: &'static str,

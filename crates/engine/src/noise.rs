@@ -21,7 +21,6 @@ pub struct Slowdown {
 const SCHEDULES: u64 = 0x7072_6570_6172_6573;
 const DRIFTS: u64 = 0x6472_6966_7473;
 
-/// The random factors of step times.
 #[derive(Debug)]
 pub(super) struct Noise {
     compute: Lognormal,

@@ -38,7 +38,6 @@ pub struct Completion {
 pub struct SendPolicy {
     pub max_concurrency: Option<usize>,
     pub replicas: usize,
-    /// Distributes requests over the replicas.
     pub router: Router,
     pub seed: u64,
 }

@@ -72,7 +72,6 @@ pub(super) fn emit(sequence: &mut Sequence, now: Timestamp, gaps: &mut Gaps, sta
     TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
 }
 
-/// Counts the phases and lengths of a finished sequence.
 fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) {
     let admitted = sequence.admitted.unwrap_or(sequence.arrived);
     let first = sequence.first_token.unwrap_or(now);

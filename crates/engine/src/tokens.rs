@@ -42,7 +42,6 @@ impl Tokens {
         ids
     }
 
-    /// The first `len` of them.
     #[must_use]
     pub fn truncated(&self, len: usize) -> Self {
         Tokens { len: len.min(self.len), source: Arc::clone(&self.source) }

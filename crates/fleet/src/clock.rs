@@ -109,7 +109,6 @@ impl ClockFit {
         row.shift(|timestamp| Timestamp(timestamp.0.saturating_add_signed(offset)));
     }
 
-    /// The offset before the run.
     pub(crate) fn offset(&self) -> i64 {
         self.offset
     }

@@ -140,7 +140,6 @@ pub(crate) fn server(certificate: &Certificate) -> Result<Arc<ServerConfig>, Err
     built.map(Arc::new).map_err(|error| unusable(&certificate.key)(error.to_string()))
 }
 
-/// TLS settings of the other ranks.
 pub(crate) fn client(certificate: &Certificate) -> Result<Arc<ClientConfig>, Error> {
     let pinned = Pinned { certificate: read_chain(&certificate.file)?.swap_remove(0), provider: provider() };
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();

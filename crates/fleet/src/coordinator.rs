@@ -33,12 +33,10 @@ pub struct Coordinator {
     on_lost: OnLost,
 }
 
-/// The result of another rank.
 #[derive(Debug)]
 pub struct RankReport {
     pub rank: usize,
     pub machine: String,
-    /// Number of rows it sent.
     pub rows: usize,
     /// Requests that it had sent when it last reported its progress, finished or not.
     pub started: u64,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::{Error, hostlist};
 
-/// Reads an environment variable.
 pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The settings of a launcher for this process.

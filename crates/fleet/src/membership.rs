@@ -13,25 +13,18 @@ use crate::{Certificate, Error, Rendezvous, token};
 /// Default rendezvous ports: above those of well-known services, below the ephemeral range.
 const PORTS: std::ops::Range<u32> = 20_000..32_000;
 
-/// The flags about ranks.
 #[derive(Debug, Clone, Default)]
 pub struct RankOptions {
-    /// `--rank`.
     pub rank: Option<usize>,
-    /// `--ranks`.
     pub ranks: Option<usize>,
-    /// `--rendezvous`.
     pub rendezvous: Option<String>,
-    /// `--rendezvous-cert`.
     pub certificate: Option<PathBuf>,
-    /// `--rendezvous-key`.
     pub key: Option<PathBuf>,
     /// `--rendezvous-plaintext`: connections between machines may be unencrypted.
     pub plaintext: bool,
     pub policy: Policy,
 }
 
-/// The policy of a distributed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// How long ranks wait for one another before the run.
@@ -64,7 +57,6 @@ pub enum Gather {
     Files,
 }
 
-/// One of several ranks.
 #[derive(Debug, Clone)]
 pub struct Membership {
     /// The rank of this process, from 0.

@@ -74,7 +74,6 @@ tacho_core::record! {
     }
 }
 
-/// Reads the body of a message.
 pub(crate) fn read<T: Json>(body: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     T::from_json(&parse(text).map_err(|error| error.to_string())?).map_err(|wrong| wrong.to_string())

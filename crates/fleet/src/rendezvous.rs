@@ -43,12 +43,10 @@ impl Rendezvous {
         self.server.assign(command)
     }
 
-    /// Lets ranks join a run.
     pub(crate) fn set_run(&self, run: Arc<Shared>) {
         *self.server.run() = Some(run);
     }
 
-    /// Lets no more ranks join.
     pub(crate) fn clear_run(&self) {
         self.server.run().take();
     }

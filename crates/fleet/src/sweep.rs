@@ -6,7 +6,6 @@ use crate::client::Client;
 use crate::message::Reply;
 use crate::{Error, Membership};
 
-/// Time between two polls.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A rank other than 0 in a sweep.
@@ -20,7 +19,6 @@ pub struct SweepWorker {
 /// A run to take part in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The index of the run.
     pub number: u64,
     /// Its command, with secrets redacted: each rank has its own copy of them.
     pub words: Vec<String>,

@@ -17,7 +17,6 @@ const CLOCK_SAMPLES: usize = 64;
 const SAMPLES_DURING: usize = 4;
 /// Time between two groups.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two polls.
 const POLL: Duration = Duration::from_millis(20);
 /// Maximum plausible time until the start that rank 0 sets.
 const MAX_START_LEAD: Duration = Duration::from_secs(60);

@@ -14,7 +14,6 @@ use tacho_metrics::vocabulary::{Concept, Phase};
 pub(crate) use self::page::section;
 use crate::style::{fold, grouped, short, short_tick};
 
-/// The columns of the table.
 const COLUMNS: [Explained; 4] = [Explained::MeanTtft, Explained::P99Ttft, Explained::MeanTpot, Explained::MeanE2el];
 /// Width of a label and of a column.
 const WIDTHS: (usize, usize) = (25, 13);
@@ -176,7 +175,6 @@ fn evidence(attribution: &Attribution, server: &ServerMetrics) -> Vec<String> {
     vec![format!("The server's own mean times, ms: {}{off}.", parts.join(", "))]
 }
 
-/// The explanation as an object.
 pub fn json(attribution: &Attribution, server: &ServerMetrics) -> Dict {
     let latencies: Dict = Explained::ALL
         .into_iter()
@@ -231,7 +229,6 @@ fn waterfall(request: &AttributedRequest) -> Vec<(bool, Part, f64)> {
     all.filter(|(_, _, ms)| ms.abs() >= 0.005).collect()
 }
 
-/// The waterfall of one request.
 pub fn request_text(request: &AttributedRequest) -> String {
     let (ttft, total) = (request.ttft.total() as f64 / 1e6, request.e2el.total() as f64 / 1e6);
     let cached = request.cached.map_or_else(String::new, |cached| format!(" ({} cached)", grouped(cached as i64)));

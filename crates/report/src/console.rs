@@ -19,12 +19,9 @@ use crate::style::{USUAL_COLUMNS, colors, columns_of, harmless, percent, title, 
 
 const LISTED_FAILURES: usize = 10;
 
-/// Display options of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Every metric (`--verbose`).
     pub verbose: bool,
-    /// No charts (`--no-charts`).
     pub no_charts: bool,
 }
 

@@ -23,7 +23,6 @@ pub fn is_by_product(path: &Path) -> bool {
     NOT_RESULTS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The tables of a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dashboard {
     /// The rows of all tables, by test name.
@@ -35,7 +34,6 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Reads all results directly in `directory`.
     pub fn read(directory: &Path) -> Result<Self, Error> {
         let mut dashboard = Dashboard::default();
         for path in results::files_in(directory, ".json")? {

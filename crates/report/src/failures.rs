@@ -6,7 +6,6 @@ use tacho_record::RunRecord;
 
 use crate::style::harmless_line;
 
-/// Failures of one kind.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failures {
     pub(crate) kind: String,

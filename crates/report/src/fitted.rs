@@ -10,7 +10,6 @@ const GAP: usize = 2;
 /// Most columns that are repeated to identify the rows below.
 const MAX_KEYS: usize = 3;
 
-/// The text for a screen of this width.
 pub fn fitted(text: &str, width: usize) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let blocks = lines.chunk_by(|one, next| one.starts_with('|') == next.starts_with('|'));

@@ -17,7 +17,6 @@ pub(crate) struct GroupTable {
     pub(crate) title: String,
     pub(crate) headings: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
-    /// A sentence below the table.
     pub(crate) note: Option<String>,
     /// The group that is slower than the others.
     slowest: Option<String>,

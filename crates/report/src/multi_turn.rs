@@ -88,7 +88,6 @@ impl Summary {
         Block { percent: several.then_some(percent), numbers, table }
     }
 
-    /// The workbook with the tables and the samples.
     pub fn write_workbook(&self, path: &Path, samples: &[TurnSample]) -> Result<(), Error> {
         workbook::write(path, &self.sheets(samples))
     }

@@ -63,7 +63,6 @@ pub(crate) fn dependence(record: &RunRecord) -> Option<(&'static str, String)> {
     (!parts.is_empty()).then(|| ("depends on", parts.join(" · ")))
 }
 
-/// The scores in a line.
 pub(crate) fn scores(record: &RunRecord) -> Option<(&'static str, String)> {
     let one = |score: &ScoreStatistics| {
         let Share { value, of, interval: Interval { low, high }, .. } = score.mean;

@@ -33,7 +33,6 @@ fn text(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
     }
 }
 
-/// The title of a progress bar.
 pub(crate) fn title(work: Work) -> &'static str {
     match work {
         Work::Downloading => "downloading",

@@ -7,7 +7,6 @@ pub mod points;
 pub mod sweep;
 pub mod workbook;
 
-/// `text` in a column.
 pub(crate) fn pad(text: &str, width: usize, right: bool) -> String {
     if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
 }

@@ -53,7 +53,6 @@ impl Verdict {
         Verdict { findings, next: next(record) }
     }
 
-    /// The verdict in a word.
     pub fn word(&self) -> &'static str {
         word(self.worst())
     }
@@ -220,7 +219,6 @@ fn next(record: &RunRecord) -> Option<String> {
     Some(format!("{then}tacho compare or tacho gate"))
 }
 
-/// Whether the command of the run has this flag.
 fn uses(record: &RunRecord, flag: &str) -> bool {
     argument(record, flag).is_some()
 }

@@ -58,7 +58,6 @@ pub(crate) fn rows(batch: &RecordBatch, origin: Origin) -> Result<Vec<Row>, Stri
 }
 
 impl Column {
-    /// The values of `rows`.
     fn array(&self, cx: Context<'_>, rows: &[Parts<'_>]) -> ArrayRef {
         let rows = || rows.iter().enumerate().map(|(at, (request, row))| (Context { at, ..cx }, *request, *row));
         match self.access {

@@ -21,7 +21,6 @@ pub struct Span {
     pub gap_ns: i64,
 }
 
-/// The rows of a log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Joined {
     /// One row per request, in the order of the workload; the last of several.

@@ -24,10 +24,8 @@ use crate::{Error, Origin, segment};
 /// Maximum number of values in a batch; more rows are split into several.
 pub(crate) const BATCH_VALUES: usize = 1 << 20;
 
-/// A log that is being written.
 pub struct Log {
     directory: PathBuf,
-    /// Holds the directory's lock.
     _lock: File,
     next: usize,
     writer: Option<Writer>,
@@ -111,7 +109,6 @@ fn fitting(rows: &[(&RequestInfo, &Observation)]) -> usize {
     rows.iter().take_while(fits).count().max(1)
 }
 
-/// Locks `directory` for this process.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join(manifest::NAME);
     let file = File::open(&path).map_err(Error::read(&path))?;
@@ -130,7 +127,6 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes a truncated batch.
 fn cut(path: &Path, tail: Tail) -> Result<(), Error> {
     let Tail::Torn { whole, .. } = tail else { return Ok(()) };
     let file = OpenOptions::new().write(true).open(path).map_err(Error::write(path))?;

@@ -54,7 +54,6 @@ tacho_core::record! {
 }
 
 impl Manifest {
-    /// Writes the manifest into `directory`.
     pub(crate) fn save(&self, directory: &Path) -> Result<(), Error> {
         let mut dict = Dict::new();
         dict.set("format", FORMAT);
@@ -62,7 +61,6 @@ impl Manifest {
         write_atomically(&directory.join(NAME), dumps_indented(&dict.into(), 2).as_bytes())
     }
 
-    /// Reads the manifest of `directory`.
     pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(NAME);
         if !path.is_file() {

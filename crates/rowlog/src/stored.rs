@@ -19,7 +19,6 @@ pub(crate) const SUMMARY: &str = "summary.json";
 /// Maximum length of a summary.
 const SUMMARY_LIMIT: u64 = 1 << 30;
 
-/// A log that can be read.
 #[derive(Debug)]
 pub struct Stored {
     manifest: Manifest,

@@ -23,10 +23,8 @@ const MAX_DESCRIPTION: u64 = 16 << 20;
 /// Maximum decompressed size of a batch; a writer stays well below.
 const MAX_UNPACKED: u64 = 1 << 30;
 
-/// The state of a segment's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// It has its end marker.
     Closed,
     /// After a complete batch: the writer is running, or ended without closing it.
     Open,
@@ -39,7 +37,6 @@ pub enum Tail {
     },
 }
 
-/// The batches of one file.
 pub(crate) struct Stream {
     path: PathBuf,
     input: Box<dyn Read + Send>,

@@ -19,13 +19,10 @@ pub struct AbTestPlan {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arm {
-    /// The baseline.
     A,
-    /// The candidate.
     B,
 }
 
-/// A measured block.
 #[derive(Debug, Clone)]
 pub struct Block {
     pub run: StoredRun,
@@ -68,13 +65,11 @@ pub trait Blocks {
     fn judged(&mut self, outcome: &Outcome<Self::Error>);
 }
 
-/// Why a test ended.
 #[derive(Debug)]
 pub enum End<E> {
     Decided,
     Budget,
     Interrupted,
-    /// A block could not be measured.
     Failed(Arm, E),
     /// The servers received different requests in this pair.
     OtherRequests(u64),

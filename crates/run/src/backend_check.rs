@@ -24,7 +24,6 @@ const SHOWN: [&str; 8] = [
     "retry-after",
 ];
 
-/// One request and its response.
 #[derive(Debug)]
 pub struct Checked {
     /// The request, with secrets redacted.

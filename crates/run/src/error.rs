@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use tacho_core::FailureKind;
 
-/// Why a run failed.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -151,7 +150,6 @@ impl Error {
         }
     }
 
-    /// Returns whether the user stopped it.
     pub fn is_stop(&self) -> bool {
         matches!(self, Error::Stopped | Error::Engine(crate::offline::EngineError::Stopped))
     }

@@ -22,7 +22,6 @@ pub use client::ClientSpec;
 use crate::Error;
 use clients::Clients;
 
-/// A run of `tacho multi-turn`.
 #[derive(Debug, Clone)]
 pub struct MultiTurnPlan {
     pub endpoint: EndpointSpec,
@@ -63,7 +62,6 @@ pub struct MultiTurnResult {
     pub retries: usize,
     /// Duration of the warm-up in seconds, if there was one.
     pub warmup_runtime_sec: Option<f64>,
-    /// Whether the user stopped it.
     pub interrupted: bool,
 }
 

@@ -17,7 +17,6 @@ use tacho_workload::hub::Hub;
 use crate::serve::{CheckPlan, GradePlan, LogPlan, RowCommandPlan, SessionsPlan};
 use crate::telemetry::TelemetryPlan;
 
-/// A run of `tacho serve`.
 #[derive(Debug, Clone)]
 pub struct ServePlan {
     pub endpoint: EndpointSpec,
@@ -35,7 +34,6 @@ pub struct ServePlan {
     pub max_model_len: Option<u64>,
     /// Seeds both of Python's global generators.
     pub seed: u32,
-    /// Schedule, limits, warm-up and stop rules.
     pub traffic: TrafficPlan,
     pub report: ReportPlan,
     /// The row log, if there is one.
@@ -89,11 +87,9 @@ pub struct NamedTokenizer {
     pub mode: TokenizerMode,
 }
 
-/// The source of the requests.
 #[derive(Debug, Clone)]
 pub enum WorkloadPlan {
     Sample {
-        /// The dataset and its settings.
         spec: Box<WorkloadSpec>,
         /// Requested number of requests; the dataset may yield another.
         num_prompts: i64,
@@ -113,7 +109,6 @@ pub enum WorkloadPlan {
 }
 
 impl WorkloadPlan {
-    /// Whether all prompts are random tokens.
     pub fn is_random_text(&self) -> bool {
         match self {
             WorkloadPlan::Sample { spec, .. } => spec.is_random_text(),
@@ -130,7 +125,6 @@ pub struct Replayed {
     pub digest: Option<String>,
 }
 
-/// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct LoraPlan {
     pub modules: Vec<String>,
@@ -142,7 +136,6 @@ pub struct LoraPlan {
 tacho_core::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum LoraAssignment {
-        /// Drawn from Python's global generator.
         Random = "random",
         RoundRobin = "round-robin",
     }
@@ -152,14 +145,12 @@ tacho_core::named! {
 #[derive(Debug, Clone)]
 pub struct TrafficPlan {
     pub schedule: ScheduleSpec,
-    /// Most requests in flight.
     pub max_concurrency: Option<usize>,
     /// Most requests without a first token (in prefill).
     pub max_prefills: Option<usize>,
     pub cancellation: Option<Cancellation>,
     /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
-    /// Number of log-probabilities to request.
     pub logprobs: Option<i64>,
     /// The temperature, placed right after the messages of a chat.
     pub chat_temperature: Option<f64>,
@@ -173,13 +164,11 @@ pub struct TrafficPlan {
     pub temperature_given: bool,
     /// How long to wait until the server is ready; zero skips the check.
     pub ready_timeout: Duration,
-    /// Number of warm-up requests.
     pub warmups: usize,
     /// Whether a failed warm-up request aborts the run.
     pub warmups_must_pass: bool,
     /// Whether to reset the server's caches after the warm-up.
     pub reset_caches: bool,
-    /// Whether to run the server's profiler.
     pub profile: bool,
     /// When the profiler runs, if not during the whole run.
     pub profile_when: Option<BusyProfile>,
@@ -259,7 +248,6 @@ pub struct StopPlan {
     pub failures: Option<FailureLimit>,
     /// Whether a growing backlog ends the run.
     pub overload: bool,
-    /// A precision that ends the run.
     pub precision: Option<Precision>,
 }
 
@@ -271,7 +259,6 @@ pub struct Precision {
     pub share: f64,
 }
 
-/// The limit on failed requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FailureLimit {
     /// As a fraction of the finished requests, from 0 to 1.
@@ -279,17 +266,13 @@ pub enum FailureLimit {
     Count(u64),
 }
 
-/// The metrics to report, and names.
 #[derive(Debug, Clone, Default)]
 pub struct ReportPlan {
-    /// The run's name.
     pub label: Option<String>,
-    /// Keys for the result file.
     pub metadata: Vec<(String, String)>,
     pub percentile_metrics: Vec<MetricKind>,
     pub metric_percentiles: Vec<f64>,
     pub metrics: MetricSettings,
-    /// Whether the record keeps generated texts.
     pub keep_texts: bool,
     /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a
     /// run that sends only what vLLM sends.

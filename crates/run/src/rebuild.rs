@@ -30,12 +30,10 @@ pub struct Changes {
     pub tokenizer: Option<String>,
 }
 
-/// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Window {
     /// From one time to another, in seconds since the origin.
     Span(f64, f64),
-    /// The steady-state window of the run.
     Steady,
 }
 
@@ -54,7 +52,6 @@ impl Window {
     }
 }
 
-/// A run read from its log.
 #[derive(Debug)]
 pub struct Rebuilt {
     pub record: RunRecord,
@@ -94,7 +91,6 @@ pub fn rebuild_within(
     read.compute(changes, |take| Ok(stored.each(take)?))
 }
 
-/// The parts of a log.
 struct Read<'a> {
     directory: &'a Path,
     /// Bytes of samples that stay in memory.
@@ -284,7 +280,6 @@ fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> S
     }
 }
 
-/// The run's tokenizer.
 fn tokenizer(
     setup: &Setup,
     changes: &Changes,

@@ -20,11 +20,8 @@ const MAX_WAIT: f64 = 5.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CheckLoad {
-    /// Number of concurrent streams.
     pub streams: usize,
-    /// Tokens per second of each.
     pub tokens_per_second: f64,
-    /// Duration of each stream.
     pub seconds: f64,
 }
 
@@ -39,7 +36,6 @@ impl CheckLoad {
     }
 }
 
-/// The measurements under one load.
 #[derive(Debug, Clone)]
 pub struct CheckPoint {
     pub load: CheckLoad,
@@ -61,7 +57,6 @@ pub struct CheckPoint {
     pub late_coalesced_fraction: f64,
     /// Requests that failed or did not end in time.
     pub failed: usize,
-    /// Total number of requests.
     pub requests: usize,
 }
 

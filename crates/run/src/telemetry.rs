@@ -18,13 +18,11 @@ use crate::Error;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryPlan {
-    /// Interval between two samples.
     pub interval: Duration,
     /// Exporters in addition to the server.
     pub exporters: Vec<Url>,
 }
 
-/// The telemetry sources of a run.
 pub(crate) struct Telemetries {
     interval: Duration,
     clock: SystemClock,

@@ -45,7 +45,6 @@ tacho_core::named! {
     }
 }
 
-/// Wrong outputs of one kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OutputFault {
     pub kind: Corruption,

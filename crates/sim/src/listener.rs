@@ -73,7 +73,6 @@ impl Listener {
     }
 }
 
-/// Stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Serving {
     shutdown: Option<oneshot::Sender<()>>,

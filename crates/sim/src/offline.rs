@@ -34,7 +34,6 @@ pub struct Offline {
     next_id: u64,
 }
 
-/// Seconds to start an engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartUp {
     pub load: f64,
@@ -50,7 +49,6 @@ impl StartUp {
     }
 }
 
-/// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Drained {
     /// Seconds from the first request to the last token, media included.
@@ -64,7 +62,6 @@ pub struct Drained {
     pub media: Vec<MediaTimes>,
 }
 
-/// Media processing times of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaTimes {
     pub request: usize,

@@ -61,7 +61,6 @@ impl Proxy {
         self.addr
     }
 
-    /// Aborts all streams.
     pub fn stop(&mut self) {
         self.serving.stop();
     }

@@ -217,7 +217,6 @@ impl Writer {
         }
     }
 
-    /// Writes every token that is due.
     fn tick(&mut self) {
         while let Some(&Reverse((due, at))) = self.due.peek() {
             if due > self.clock.now() {

@@ -44,7 +44,6 @@ pub struct Server {
     addr: SocketAddr,
     app: Arc<App>,
     serving: Serving,
-    /// The engines' threads.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -91,7 +90,6 @@ impl Server {
         self.addr
     }
 
-    /// The name of the simulated machine.
     pub fn profile(&self) -> &str {
         &self.app.spec.machine.name
     }

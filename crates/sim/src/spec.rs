@@ -13,11 +13,9 @@ use tacho_engine::{EngineSpec, Profile};
 /// Speed of speech and image generation. These models have no queue: a request takes as long as if it were alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MediaSpec {
-    /// Seconds of audio per input token.
     pub seconds_per_token: f64,
     /// Seconds that a second of audio takes.
     pub rtf: f64,
-    /// Seconds of audio per chunk.
     pub chunk: f64,
     /// Time per denoising step of an image.
     pub image_step: Duration,
@@ -57,7 +55,6 @@ pub struct SimSpec {
     pub stream_interval: usize,
     /// Reasoning tokens at the start of an output, in chat completions and responses.
     pub reasoning_tokens: usize,
-    /// Whether usage reports cached prompt tokens.
     pub prompt_tokens_details: bool,
     /// Data-parallel engines behind the address, each with its own blocks and cache; requests of a session go to the
     /// same one.
@@ -67,7 +64,6 @@ pub struct SimSpec {
     pub media: MediaSpec,
     pub engine: EngineSpec,
     pub faults: FaultSpec,
-    /// Seed of outputs and request ids.
     pub seed: u64,
     pub tokenizer: Arc<Tokenizer>,
     /// Threads that serve connections, in addition to the engine's.

@@ -26,7 +26,6 @@ const BATCH: u64 = 32;
 /// Minimum number of inputs for a second thread.
 const MIN_PER_THREAD: u64 = 4_000;
 
-/// Number of inputs per target.
 pub fn fuzz_count(default: u64) -> u64 {
     number("TACHO_FUZZ_COUNT").unwrap_or(default)
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The repository's `tests/golden` directory.
 pub fn golden_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }

@@ -36,12 +36,10 @@ impl Place {
         Place { directory, program, port: listener.local_addr().map_or(0, |address| address.port()) }
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
@@ -65,7 +63,6 @@ impl Place {
         fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o755)).expect("it is our file");
     }
 
-    /// The program with these arguments.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.program);
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
@@ -124,12 +121,10 @@ fn walk(root: &Path, directory: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// Its standard output.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Its standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -12,9 +12,7 @@ use crate::wire::{Seen, read_request};
 pub enum Keep {
     /// It stays open.
     Open,
-    /// It is closed.
     Close,
-    /// It is reset.
     Reset,
 }
 
@@ -23,7 +21,6 @@ pub type Script = Box<dyn FnMut(&Seen, &mut TcpStream) -> Keep + Send>;
 
 /// A scripted server; it ends with the test process.
 pub struct Scripted {
-    /// Its address.
     pub address: SocketAddr,
     /// The requests it received.
     pub seen: Receiver<Seen>,
@@ -66,12 +63,10 @@ impl Scripted {
         Scripted { address, seen, calls }
     }
 
-    /// The URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far.
     pub fn calls(&self) -> Vec<Seen> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -86,7 +81,6 @@ impl Scripted {
         Calls { calls: self.calls.clone() }
     }
 
-    /// Number of requests for `path`.
     pub fn count(&self, path: &str) -> usize {
         self.paths().iter().filter(|asked| *asked == path).count()
     }
@@ -99,7 +93,6 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Number of requests for `path`.
     pub fn count(&self, path: &str) -> usize {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.iter().filter(|seen| seen.path() == path).count()

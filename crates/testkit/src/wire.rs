@@ -2,29 +2,23 @@
 
 use std::io::{BufRead, Write};
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// The request line.
     pub line: String,
     /// The headers in their order.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Seen {
-    /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// `GET`, `POST` and so on.
     pub fn method(&self) -> &str {
         self.line.split(' ').next().unwrap_or_default()
     }
 
-    /// The path.
     pub fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }

@@ -46,7 +46,6 @@ const WHOLE: u8 = 1;
 /// The token's bytes merge to several other tokens.
 const PARTS: u8 = 2;
 
-/// A byte-level BPE tokenizer.
 pub(crate) struct ByteLevel {
     vocabulary: Vocabulary,
     /// What is known of each ID's token as a whole word: [`UNKNOWN`], [`WHOLE`] or [`PARTS`].

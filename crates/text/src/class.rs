@@ -69,7 +69,6 @@ const REGISTERED: &[(Option<&str>, &[&str])] = &[
 
 /// Models whose settings name a wrong class.
 const MISNAMED: [&str; 2] = ["qwen2", "hyperclovax_vision_v2"];
-/// Names of the general class.
 const GENERAL: [&str; 3] = ["PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
 
 /// The effective class, without `Fast`; `None` for the general one.

@@ -19,7 +19,6 @@ use crate::settings::Settings;
 
 pub(crate) use rebuild::rebuild;
 
-/// A vocabulary converted to `tokenizer.json`.
 pub(crate) struct Converted {
     pub(crate) json: Value,
     /// Special tokens that the vocabulary itself names, as (attribute, token).

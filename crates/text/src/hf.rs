@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::Error;
 use crate::guard::{Aborted, guarded, guarded_within};
 
-/// A tokenizer of the general library.
 pub(crate) struct General {
     inner: tokenizers::Tokenizer,
     is_bpe: bool,

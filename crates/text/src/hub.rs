@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// The directory of downloaded repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubCache {
     /// The directory that contains `models--org--name` and `datasets--org--name`.

@@ -5,9 +5,7 @@ pub enum TokenizerMode {
     /// Mistral's own files if the directory has them, otherwise Hugging Face's.
     #[default]
     Auto,
-    /// Hugging Face's files.
     Hf,
-    /// Mistral's own files.
     Mistral,
     /// Hugging Face's files for a model whose chats are rendered by code, not by a template.
     CodedChat,

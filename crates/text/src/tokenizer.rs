@@ -91,7 +91,6 @@ impl Tokenizer {
         }
     }
 
-    /// Number of tokens in a text.
     pub fn count(&self, text: &str, add_special: bool) -> usize {
         self.encode(text, add_special).len()
     }
@@ -214,7 +213,6 @@ impl Engine {
     }
 }
 
-/// Names of tokenizer files.
 const TOKENIZER_FILES: &str = "tokenizer.json, a SentencePiece model (tokenizer.model), tiktoken ranks (*.tiktoken), tekken.json, \
                           vocab.json with merges.txt, vocab.txt";
 

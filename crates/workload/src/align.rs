@@ -22,7 +22,6 @@ pub fn needs_alignment(first: &Request, server_count: usize) -> bool {
     server_count as u64 != first.prompt_len
 }
 
-/// The plain text prompt of a request.
 pub fn prompt(request: &Request) -> Option<&str> {
     match &request.content {
         Content::Text(text) => Some(text),

@@ -88,7 +88,6 @@ pub const DATASETS: &[DatasetKind] = &[
 /// Declares each kind of workload once: its settings, its sampler, and where its seed is, if it draws.
 macro_rules! workloads {
     ($($(#[$doc:meta])* $kind:ident($spec:ty) => $sample:path $(, $($seed:ident).+)?;)*) => {
-        /// The dataset of a workload and its settings.
         #[derive(Debug, Clone, PartialEq)]
         pub enum WorkloadSpec {
             $($(#[$doc])* $kind($spec),)*
@@ -131,9 +130,7 @@ workloads! {
     CustomReplay(CustomReplaySpec) => custom::replay;
     /// Rows of a command or of a file whose columns are mapped.
     Rows(RowsSpec) => rows::sample, selection.seed;
-    /// User-supplied prompts with images.
     CustomImage(CustomImageSpec) => custom_image::sample, selection.seed;
-    /// User-supplied prompts with audio.
     CustomAudio(CustomAudioSpec) => custom_audio::sample, selection.seed;
     /// A dataset of the Hugging Face Hub.
     Hf(HfSpec) => hf::sample, selection.seed;
@@ -155,15 +152,12 @@ workloads! {
     Structured(StructuredSpec) => scenarios::sample_structured;
     PrefixCaching(PrefixCachingSpec) => scenarios::sample_prefix_caching;
     LongDocument(LongDocumentSpec) => scenarios::sample_long_document;
-    /// Requests of several priorities.
     Prioritization(PrioritizationSpec) => scenarios::sample_prioritization;
-    /// Several classes of traffic.
     Mix(MixSpec) => mix::sample;
     /// Another dataset with drawn output lengths.
     OutputLengths(Box<OutputLengthsSpec>) => sample_output_lengths, seed;
 }
 
-/// A dataset whose output lengths are drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputLengthsSpec {
     pub seed: i64,
@@ -172,7 +166,6 @@ pub struct OutputLengthsSpec {
 }
 
 impl WorkloadSpec {
-    /// Whether all prompts are random tokens.
     pub fn is_random_text(&self) -> bool {
         match self {
             WorkloadSpec::Random(_) | WorkloadSpec::RandomMm(_) | WorkloadSpec::RandomRerank(_) => true,

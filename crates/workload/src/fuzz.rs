@@ -20,14 +20,12 @@ static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
 const CASES: u64 = 400;
-/// Rows that are read of each table.
 const MAX_ROWS_READ: usize = 200;
 
 fn golden(names: &[&str]) -> Vec<Vec<u8>> {
     names.iter().map(|name| std::fs::read(golden_path(&format!("data/{name}"))).unwrap()).collect()
 }
 
-/// Fuzzes a reader of a file with this name.
 fn files(target: &str, name: &str, good: &[Vec<u8>], read: impl Fn(&Path) + Sync) {
     let write = |directory: &Path, bytes: &[u8]| {
         let path = directory.join(name);
@@ -37,7 +35,6 @@ fn files(target: &str, name: &str, good: &[Vec<u8>], read: impl Fn(&Path) + Sync
     fuzz_files(target, good, CASES, |_| {}, write);
 }
 
-/// Reads the rows of a file.
 fn read_table(path: &Path) {
     let Ok(mut table) = Table::open(vec![path.to_owned()]) else { return };
     for row in 0..table.lens()[0].min(MAX_ROWS_READ) {

@@ -27,7 +27,6 @@ pub(crate) enum Kind {
     Dataset,
 }
 
-/// A repository at a revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Repo<'r> {
     kind: Kind,

@@ -99,7 +99,6 @@ pub fn file_digest(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// A digest in hexadecimal.
 fn hex(hash: Context) -> String {
     hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -56,7 +56,6 @@ const SET: [(&str, &str); 12] = [
     ("--strict-parity", "vLLM has no such test"),
 ];
 
-/// Flags that determine the length of a block.
 const LENGTHS: [&str; 4] = ["--num-prompts", "--stages", "--sessions", "--workload"];
 
 flags! {
@@ -84,7 +83,6 @@ flags! {
     }
 }
 
-/// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     Url(String),
@@ -104,7 +102,6 @@ pub(crate) struct AbTestArgs {
     /// A and B.
     pub(crate) servers: [Server; 2],
     pub(crate) flags: AbTestFlags,
-    /// The flags of `tacho serve`.
     pub(crate) load: Values,
     /// Seconds per block; `None` if the flags of the load determine its length.
     pub(crate) block: Option<f64>,

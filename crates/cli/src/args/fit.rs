@@ -51,7 +51,6 @@ flags! {
 }
 
 flags! {
-    /// Known limits of the server.
     LimitFlags {
         ENGINE_FLAGS [
             max_num_seqs: Option<usize> = own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1);

@@ -10,7 +10,6 @@ use crate::args::offline::rows::LIVE;
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
-/// Maximum of a 32-bit integer.
 const U32_MAX: f64 = u32::MAX as f64;
 
 static INPUT: Group = group("conversation options", "options", "Conversations and seed.");

@@ -69,7 +69,6 @@ impl Backend {
         matches!(self, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat)
     }
 
-    /// Whether it is a running server.
     pub(crate) fn is_server(self) -> bool {
         matches!(self, Backend::OpenAi | Backend::OpenAiChat)
     }
@@ -175,7 +174,6 @@ const PROFILE_ONE: Flag =
     Flag { help: "Profile one iteration instead of measuring. Needs --profiler-config.", ..PROFILE };
 
 flags! {
-    /// The flags of `tacho latency`.
     LatencyArgs {
         BATCH [
             input_len: u64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(32), &RUN, "Prompt length.").at_least(1);
@@ -192,7 +190,6 @@ flags! {
 }
 
 impl LatencyArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.common.check(args.common.backend(Backend::Vllm))?;
@@ -217,7 +214,6 @@ pub(crate) static STARTUP_TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho startup`.
     StartupArgs {
         STARTS [
             num_iters_cold: u64 = vllm(&["--num-iters-cold"], Kind::Int, "N", Preset::Int(3), &RUN,
@@ -232,7 +228,6 @@ flags! {
 }
 
 impl StartupArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.common.check(args.common.backend(Backend::Vllm))?;

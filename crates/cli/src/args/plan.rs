@@ -63,7 +63,6 @@ pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> 
     Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()
 }
 
-/// The metrics that a plan simulates.
 const SIMULATED: &str = "the mean, the median or a percentile of ttft, tpot or e2el, such as p99_ttft_ms, or request_throughput or output_throughput";
 
 fn is_simulated(key: &str) -> bool {

@@ -30,7 +30,6 @@ pub(crate) fn task<A: 'static>(
 }
 
 pub(crate) enum Invocation {
-    /// Print this text and exit.
     Print(String),
     Run(Task),
 }
@@ -152,7 +151,6 @@ pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> St
     }
 }
 
-/// Sections of the help.
 pub(crate) const SERVER: &str = "benchmark a server";
 pub(crate) const ENGINE: &str = "benchmark an engine without a server";
 pub(crate) const SERIES: &str = "run many benchmarks";
@@ -174,7 +172,6 @@ const EXAMPLES: [(&str, &str); 4] = [
     ("tacho help rates", "one of the topics below"),
 ];
 
-/// The commands by section.
 fn sections(commands: &[Command], width: usize) -> String {
     let summary = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
     let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(summary, width));
@@ -214,7 +211,6 @@ pub(crate) fn top_basics(commands: &[Command], width: usize) -> String {
     out + "\n" + &more.collect::<String>()
 }
 
-/// The help of `tacho` itself.
 pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     let mut out = sections(commands, width);
     let below = "Commands that vLLM has are also available as `tacho bench serve` and so on.";

@@ -36,7 +36,6 @@ pub(crate) const BACKEND: Flag = own(
 pub(crate) const BATCH: Table =
     Table { groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY], ..Table::PLAIN };
 
-/// The last rows of these tables.
 pub(crate) const BATCH_ROWS: &[Flag] =
     rows!(ADDRESS, sign_in::FLAGS, CACHE, SALT, OUTPUT, live::FLAGS, WORKER_ROWS, engine::FLAGS);
 
@@ -60,7 +59,6 @@ const SALT: &[Flag] = &[
 ];
 
 flags! {
-    /// Backend and output files.
     BatchArgs {
         CACHE [
             reset_prefix_cache: bool = own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
@@ -81,7 +79,6 @@ flags! {
     }
 }
 
-/// How a batch is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Engine,

@@ -88,7 +88,6 @@ pub(crate) struct ServeArgs {
     pub(crate) saved: Option<saved::Saved>,
     /// Reference outputs that the runs of one command share.
     pub(crate) references: KnownReferences,
-    /// The values as given, flag by flag.
     pub(crate) values: Values,
 }
 

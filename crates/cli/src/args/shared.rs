@@ -12,7 +12,6 @@ use tacho_core::json::{Dict, Value};
 pub(crate) mod tags {
     /// Requires a server or a real run, which a prediction does not have.
     pub(crate) const NEEDS_SERVER: u32 = 1;
-    /// Sets a load or a workload.
     pub(crate) const SETS_LOAD: u32 = 1 << 1;
     /// Delays or cancels requests, or changes their rate: a plan simulates all arrivals.
     pub(crate) const SHAPES_LOAD: u32 = 1 << 2;
@@ -28,15 +27,12 @@ pub(crate) mod tags {
     pub(crate) const SAVED: u32 = 1 << 7;
     /// A limit, or how responses are read: a saved workload has its default.
     pub(crate) const SAVED_DEFAULT: u32 = 1 << 8;
-    /// Has no effect on a saved workload.
     pub(crate) const UNUSED_BY_WORKLOAD: u32 = 1 << 9;
-    /// Sets the window of full concurrency.
     pub(crate) const WINDOW: u32 = 1 << 10;
     /// Shows the progress of a command, whatever runs it makes.
     pub(crate) const SCREEN: u32 = 1 << 11;
     /// Sets the load of a run: its rate, its concurrency, or all send times.
     pub(crate) const SETS_LEVEL: u32 = 1 << 12;
-    /// Sets the length of a run.
     pub(crate) const SETS_LENGTH: u32 = 1 << 13;
 }
 

@@ -93,7 +93,6 @@ impl SuiteArgs {
         named(&self.remote_host).map(|host| Remote { host, port: named(&self.remote_port) })
     }
 
-    /// Whether the CPU tests are those for arm64.
     pub(crate) fn on_arm64_cpu(&self) -> bool {
         is_on("ON_ARM64_CPU") || cfg!(target_arch = "aarch64")
     }

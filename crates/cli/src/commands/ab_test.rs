@@ -59,7 +59,6 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// A side and its server, for messages.
 fn named(args: &AbTestArgs, arm: Arm) -> String {
     let name = if arm == Arm::A { "A" } else { "B" };
     format!("{name} ({})", args.servers[arm as usize].text())
@@ -106,7 +105,6 @@ fn differs(base: &[StoredRun], new: &[StoredRun]) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Prints the verdict and writes the files.
 fn report(
     args: &AbTestArgs,
     load: &ServeArgs,

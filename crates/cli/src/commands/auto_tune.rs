@@ -103,7 +103,6 @@ fn plan(
     })
 }
 
-/// The server command without the tuned settings.
 fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<Vec<String>> {
     if let Some(command) = &args.serve_cmd {
         return Ok(split("--serve-cmd", command)?);

@@ -85,7 +85,6 @@ pub(super) fn record(path: &Path, shown: fn(&Path) -> String) -> anyhow::Result<
     Ok(found?.record)
 }
 
-/// The attribution of a run.
 pub(in crate::commands) fn of_record(record: &RunRecord, machine: Option<&Machine>) -> anyhow::Result<Attribution> {
     if record.setup.task != Task::Generation {
         bail!("responses without generated tokens have no iterations to reconstruct");

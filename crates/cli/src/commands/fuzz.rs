@@ -104,7 +104,6 @@ const MESSAGES: [(&str, &str); 4] = [
     ("/v1/done", r#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "rows": 0}"#),
 ];
 
-/// Servers and files shared by all inputs.
 struct Doors {
     simulator: SocketAddr,
     rank_0: SocketAddr,
@@ -113,7 +112,6 @@ struct Doors {
     rows: Vec<(&'static str, String)>,
 }
 
-/// Returns the text with one of its numbers replaced.
 fn with_number(text: &str, which: usize, number: &str) -> String {
     let starts: Vec<usize> = text
         .char_indices()

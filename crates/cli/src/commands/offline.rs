@@ -42,7 +42,6 @@ const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role"
 
 /// What distinguishes an offline command from the others.
 pub(super) struct Bench {
-    /// The command's name in vLLM.
     pub(super) name: &'static str,
     pub(super) kind: PlanKind,
     pub(super) sampling: Sampling,
@@ -73,7 +72,6 @@ impl Bench {
     }
 }
 
-/// An offline command at work.
 pub(super) struct Session<'a> {
     args: &'a OfflineArgs,
     backend: Backend,
@@ -89,7 +87,6 @@ impl<'a> Session<'a> {
         Ok(Session { args, backend, interrupt, screen })
     }
 
-    /// Runs the benchmark on an engine of this machine.
     pub(super) fn run(&self, bench: Bench) -> anyhow::Result<Exit> {
         let args = self.args;
         let output = output(bench.output.as_deref())?;
@@ -168,7 +165,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An error in terms of the command.
     pub(super) fn explained(&self, error: Error) -> anyhow::Error {
         match error {
             // The workload names protocols that support media; these commands have engines instead.
@@ -207,7 +203,6 @@ const SIMULATED: [&str; 11] = [
     "--kv-transfer-config",
 ];
 
-/// Emits notices about engine flags.
 fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
     let dropped: Vec<&str> = engine.given().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
     if !dropped.is_empty() {
@@ -218,7 +213,6 @@ fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
     }
 }
 
-/// Describes the engine, simulated or real, in the record.
 pub(super) fn note(backend: Backend, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
     let simulated = (backend == Backend::Sim).then(|| profile(worker.sim_profile.as_deref())).transpose()?;
     let simulated = simulated.map(|profile| profile.name);
@@ -237,13 +231,11 @@ pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
     }
 }
 
-/// The source of requests for an engine.
 pub(super) fn source(engine: &EngineArgs, sim: bool) -> anyhow::Result<Source> {
     let seed = u32::try_from(engine.seed)?;
     Ok(Source { model_id: engine.model.clone(), tokenizer: tokenizer(engine, sim), hub: hub(), seed })
 }
 
-/// The Python process to start.
 pub(super) fn python(
     kind: &'static str,
     engine: &EngineArgs,
@@ -357,7 +349,6 @@ fn closing(record: &OfflineRecord) -> Dict {
     dict! { "text": report::text(record), "result": report::json(record) }
 }
 
-/// `tacho latency`: latency of one repeated batch.
 pub(crate) fn latency(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let session = Session::open(&args.common, args.common.backend(Backend::Vllm), Progress::Shown)?;
     let mut bench = Bench::new(
@@ -377,7 +368,6 @@ pub(crate) fn latency(args: &LatencyArgs) -> anyhow::Result<Exit> {
     session.run(bench)
 }
 
-/// `tacho startup`: start-up time of an engine.
 pub(crate) fn startup(args: &StartupArgs) -> anyhow::Result<Exit> {
     let session = Session::open(&args.common, args.common.backend(Backend::Vllm), Progress::Shown)?;
     let plan = StartupPlan { cold: args.num_iters_cold, warmups: args.num_iters_warmup, warm: args.num_iters_warm };

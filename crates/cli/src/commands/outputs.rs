@@ -92,7 +92,6 @@ impl Outputs {
     }
 }
 
-/// The command as one line, if it is known.
 pub(crate) fn command_line(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| style::command_line(words))
 }

@@ -65,7 +65,6 @@ fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
     Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
 }
 
-/// Settings of a scenario command, online or offline.
 pub(crate) struct Scenario<'a> {
     pub(crate) batch: &'a BatchArgs,
     pub(crate) interrupt: &'a Interrupt,
@@ -136,7 +135,6 @@ impl Scenario<'_> {
         Ok(self.interrupt.or(Exit::Done))
     }
 
-    /// Writes the requests as JSON lines, if requested.
     fn save_workload(&self, requests: &[Request]) -> anyhow::Result<()> {
         if let Some(path) = &self.batch.save_workload {
             tacho_run::serve::save_requests(requests, Path::new(path))?;
@@ -145,7 +143,6 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// Writes the metrics, if requested.
     pub(crate) fn save_json(&self, result: Dict) -> anyhow::Result<()> {
         if let Some(path) = &self.batch.output_json {
             write_json(path.as_ref(), result)?;
@@ -175,7 +172,6 @@ pub(crate) fn print(lines: &[String]) -> anyhow::Result<()> {
 const WARM_UP: &str = "------warm up------";
 const START: &str = "------start generating------";
 
-/// `tacho long-doc-qa`: repeated long documents.
 pub(crate) fn long_document(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     print(&[format!("Repeat mode:  {}", args.mode)])?;
@@ -217,7 +213,6 @@ fn long_document_on_server(
     })
 }
 
-/// `tacho prefix-caching`: repeated prompts.
 pub(crate) fn prefix_caching(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let source = args.spec.dataset.as_ref().map_or_else(|| "random".to_owned(), |path| path.display().to_string());
@@ -259,7 +254,6 @@ fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -
     })
 }
 
-/// `tacho prioritization`: requests with different priorities.
 pub(crate) fn prioritization(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };

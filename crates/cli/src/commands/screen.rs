@@ -132,7 +132,6 @@ impl EventSink for Screen {
     }
 }
 
-/// Starts the web page and prints its address.
 fn page(live: &LiveArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
     let Some((port, monitor)) = live.http.zip(monitor) else { return Ok(None) };
     let watch = Watch::start(port, monitor.clone())

@@ -75,7 +75,6 @@ enum End {
     /// More streams would exceed the limit of open files.
     Files,
     Time,
-    /// All requested loads were measured.
     AllLevels,
 }
 

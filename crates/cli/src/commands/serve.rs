@@ -252,7 +252,6 @@ pub(super) fn run_block(args: &ServeArgs, stop: &StopSignal, sink: &dyn EventSin
     Ok(record)
 }
 
-/// The content of the result file of a run.
 pub(crate) fn result(args: &ServeArgs, record: &RunRecord) -> Dict {
     ResultFile::new(record, destination::detail(args)).to_dict()
 }

@@ -22,7 +22,6 @@ use crate::args::serve::TABLE;
 use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::exit::{Exit, Misused};
 
-/// The release version in manual pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {

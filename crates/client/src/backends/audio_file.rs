@@ -114,7 +114,6 @@ impl AudioFile {
         (0..(mono.len() as f64 / step) as usize).map(between).collect()
     }
 
-    /// Duration in seconds.
     pub(super) fn seconds(&self) -> f64 {
         (self.samples.len() / usize::from(self.channels).max(1)) as f64 / f64::from(self.rate)
     }

@@ -43,7 +43,6 @@ impl AudioDecoder {
         self.events.is_none()
     }
 
-    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
@@ -59,7 +58,6 @@ impl AudioDecoder {
         }
     }
 
-    /// Decodes bytes that arrived at `timestamp`.
     pub(super) fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         if self.other_type.is_some() {
             let room = MAX_EXCERPT.saturating_sub(self.start.len()).min(bytes.len());
@@ -192,7 +190,6 @@ impl AudioDecoder {
     }
 }
 
-/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     audio: TextField,

@@ -7,7 +7,6 @@ use tacho_core::json::{Dict, Value};
 use super::PayloadSpec;
 use super::completions::include_usage;
 
-/// Position of media in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MediaPlace {
     BeforeText,
@@ -53,7 +52,6 @@ pub(super) fn text_part(text: impl Into<Value>) -> Value {
     dict! { "type": "text", "text": text }.into()
 }
 
-/// A message of a chat.
 pub(super) struct Message<'m> {
     pub(super) role: &'m str,
     pub(super) content: &'m Value,

@@ -40,7 +40,6 @@ pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict,
     })
 }
 
-/// `{"include_usage": true}`.
 pub(super) fn include_usage() -> Dict {
     dict! { "include_usage": true }
 }

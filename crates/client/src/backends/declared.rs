@@ -268,7 +268,6 @@ fn below<'v>(value: &'v Value, step: &Step) -> Vec<&'v Value> {
     }
 }
 
-/// The section `request`.
 struct RequestPart {
     method: &'static str,
     path: String,

@@ -24,7 +24,6 @@ pub(crate) struct Event {
     pub(crate) is_object: bool,
 }
 
-/// The `choices` of an event.
 #[derive(Debug, Default, PartialEq, Clone, Copy)]
 pub(crate) enum Choices {
     /// Missing, null or empty.
@@ -50,9 +49,7 @@ pub(crate) struct Choice {
     pub(crate) finished: bool,
     /// The finish reason, if it is an error.
     pub(crate) error_finish: Option<Range<usize>>,
-    /// Number of tokens with log-probabilities.
     pub(crate) logprobs: u32,
-    /// The log-probabilities.
     pub(crate) logprobs_span: Range<usize>,
 }
 
@@ -82,7 +79,6 @@ pub(crate) struct UsageField {
     pub(crate) reasoning_tokens: Option<u64>,
     /// Prompt tokens served from the prefix cache.
     pub(crate) cached_tokens: Option<u64>,
-    /// Whether a count is invalid.
     pub(crate) impossible: bool,
 }
 
@@ -264,7 +260,6 @@ pub(super) fn read_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     })
 }
 
-/// Member names of a usage report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UsageNames {
     /// `prompt_tokens`, `completion_tokens`.

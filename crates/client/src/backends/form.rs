@@ -9,11 +9,9 @@ macro_rules! boundary {
     };
 }
 
-/// The value of the `Content-Type` header.
 pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
 const DELIMITER: &str = concat!("--", boundary!());
 
-/// A form under construction.
 #[derive(Debug, Default)]
 pub(super) struct Form {
     bytes: Vec<u8>,

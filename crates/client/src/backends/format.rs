@@ -8,7 +8,6 @@ pub(super) enum Origin {
     Own,
 }
 
-/// Number of sequences per request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequences {
     One,
@@ -40,7 +39,6 @@ pub(super) enum ResponseFormat {
     Realtime,
 }
 
-/// Rules for the outcome of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rules {
     /// Server-sent events as in the standard; only complete responses succeed.

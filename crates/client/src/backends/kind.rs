@@ -15,7 +15,6 @@ use super::{
 type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
 
 pub(super) struct Row {
-    /// The value of `--backend`.
     pub(super) name: &'static str,
     pub(super) suffixes: &'static [&'static str],
     pub(super) endpoint: &'static str,
@@ -30,7 +29,6 @@ pub(super) struct Row {
     pub(super) takes_ignore_eos: bool,
     /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
-    /// Whether its bodies have chat messages.
     pub(super) sends_messages: bool,
     /// Whether its bodies have images, videos or sounds.
     pub(super) sends_media: bool,
@@ -207,7 +205,6 @@ backends! {
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
-    /// `/pooling` of vLLM.
     VllmPooling: Row {
         name: "vllm-pooling",
         suffixes: &["pooling"],
@@ -216,7 +213,6 @@ backends! {
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
-    /// `/rerank` of vLLM.
     VllmRerank: Row {
         name: "vllm-rerank",
         suffixes: &["rerank"],
@@ -252,13 +248,9 @@ backends! {
         keys: &[BEARER],
         ..FOREIGN
     },
-    /// SGLang's completions.
     SgLang: Row { name: "sglang", ..LEGACY },
-    /// LMDeploy's completions.
     LmDeploy: Row { name: "lmdeploy", ..LEGACY },
-    /// ScaleLLM's completions.
     ScaleLlm: Row { name: "scalellm", ..LEGACY },
-    /// llama.cpp's completions.
     LlamaCpp: Row { name: "llama.cpp", ..LEGACY },
     /// `/generate` of vLLM's demonstration server.
     VllmGenerate: Row {
@@ -329,7 +321,6 @@ impl BackendKind {
         BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The value of `--backend`.
     pub fn name(self) -> &'static str {
         self.row().name
     }
@@ -360,7 +351,6 @@ impl BackendKind {
         self.row().samples
     }
 
-    /// Whether its bodies have chat messages.
     pub fn sends_messages(self) -> bool {
         self.row().sends_messages
     }

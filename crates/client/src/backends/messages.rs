@@ -64,7 +64,6 @@ impl Turns {
     }
 }
 
-/// The content of a message as blocks.
 fn parts(content: &Value) -> Result<Vec<Value>, &'static str> {
     match content {
         Value::Null => Ok(Vec::new()),
@@ -104,7 +103,6 @@ fn tool_use(call: &Call<'_>) -> Result<Value, &'static str> {
     Ok(dict! { "type": "tool_use", "id": call.id.clone(), "name": call.name.clone(), "input": input }.into())
 }
 
-/// Decodes the events of one response.
 #[derive(Debug, Default)]
 pub(super) struct MessagesDecoder {
     ended: bool,
@@ -171,7 +169,6 @@ impl MessagesDecoder {
         Ok(())
     }
 
-    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -202,7 +199,6 @@ enum EventKind {
     Other,
 }
 
-/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     is_object: bool,

@@ -73,7 +73,6 @@ pub(super) fn frames(
     Ok((out, input))
 }
 
-/// Decodes the messages of one response.
 #[derive(Debug)]
 pub(super) struct RealtimeDecoder {
     reader: Reader,
@@ -108,7 +107,6 @@ impl RealtimeDecoder {
         self.events.is_ready
     }
 
-    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.events.ended
     }
@@ -198,7 +196,6 @@ enum EventKind {
     Other,
 }
 
-/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     kind: EventKind,

@@ -58,7 +58,6 @@ enum Decoder {
 }
 
 impl ResponseDecoder {
-    /// A decoder for the response to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         let keeps = expected.keeps_reply;
         // A file describes what it wants; upstream knows no files.

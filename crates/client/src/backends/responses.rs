@@ -139,7 +139,6 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -192,7 +191,6 @@ impl EventKind {
     }
 }
 
-/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     is_object: bool,

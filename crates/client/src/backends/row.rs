@@ -69,7 +69,6 @@ pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Resul
     }
 }
 
-/// Records a token event.
 pub(super) fn note_token(row: &mut Observation, timestamp: Timestamp, content: bool) {
     if content && row.first_content.is_none() {
         row.first_content = Some(timestamp);

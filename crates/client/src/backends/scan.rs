@@ -52,12 +52,10 @@ impl<'a> Cursor<'a> {
         self.at == self.bytes.len()
     }
 
-    /// Length of the whole text.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// A part of the text.
     pub(crate) fn slice(&self, span: Range<usize>) -> &'a [u8] {
         &self.bytes[span]
     }
@@ -81,7 +79,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The kind of the value at the cursor.
     pub(crate) fn kind(&self) -> Result<Kind, NotJson> {
         Ok(match self.peek().ok_or(NotJson)? {
             b'{' => Kind::Object,
@@ -328,7 +325,6 @@ pub(crate) fn whole<'a, T>(
     if cursor.at_end() { Ok(value) } else { Err(NotJson) }
 }
 
-/// Whether `bytes` are valid JSON.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     whole(bytes, |cursor| cursor.skip()).is_ok()
 }

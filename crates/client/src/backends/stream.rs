@@ -9,7 +9,6 @@ use super::row::{NO_TOKEN, Reasoning, check_finish, error_in_stream, malformed, 
 use super::template::Template;
 use super::{BackendKind, Expected};
 
-/// Decodes the events of one response.
 #[derive(Debug)]
 pub struct StreamDecoder {
     shape: Shape,

@@ -22,7 +22,6 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(dict! { "inputs": request.content.to_json(), "parameters": parameters })
 }
 
-/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct TgiDecoder {
     rules: Rules,

@@ -21,7 +21,6 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     })
 }
 
-/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct TrtLlmDecoder {
     rules: Rules,

@@ -251,7 +251,6 @@ struct WholeResponse {
     error: Option<Range<usize>>,
     /// Whether `data` or `results` have any items.
     has_data: bool,
-    /// The number of items of a list.
     items: usize,
 }
 

@@ -11,7 +11,6 @@ use crate::{EndpointSpec, Error, PayloadSpec, websocket};
 /// Headers that differ between runs.
 const PER_RUN: [&str; 2] = ["x-request-id", "sec-websocket-key"];
 
-/// The identity of each request of a run.
 #[derive(Debug)]
 pub struct RequestIdentity {
     endpoint: EndpointSpec,

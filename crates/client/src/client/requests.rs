@@ -29,7 +29,6 @@ pub(crate) struct Requests {
 
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Index of the first request.
     start: usize,
     requests: Vec<Prepared>,
 }

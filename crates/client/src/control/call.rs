@@ -138,7 +138,6 @@ impl Caller {
         self.within(Limits { time: limits.time.min(left), ..limits })
     }
 
-    /// The URL of `path`, for messages.
     pub fn url(&self, path: &str) -> String {
         self.endpoint.url.with_path(&format!("{}{path}", self.base_path)).to_string()
     }
@@ -157,12 +156,10 @@ impl Caller {
         self.endpoint.sign_in.is_some()
     }
 
-    /// Sends a GET request.
     pub fn get(&self, path: &str, headers: Headers) -> Result<Response, Error> {
         self.call("GET", path, headers, None)
     }
 
-    /// Sends a POST request.
     pub fn post(&self, path: &str, headers: Headers, body: &[u8]) -> Result<Response, Error> {
         self.call("POST", path, headers, Some(body))
     }

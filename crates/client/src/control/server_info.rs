@@ -13,7 +13,6 @@ const LIMITS: Limits = Limits { time: Duration::from_secs(2), body: 1 << 20 };
 /// Maximum length of a version or setting.
 const MAX_TEXT: usize = 100;
 
-/// Known properties of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerInfo {
     pub version: Option<String>,

@@ -12,7 +12,6 @@ use crate::endpoint::Headers;
 /// A prompt may have a million tokens; longer calls are not worth the wait.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 64 << 20 };
 
-/// Calls `/tokenize` and `/detokenize`.
 #[derive(Debug)]
 pub struct TokenizeServer<'a> {
     pub caller: &'a Caller,

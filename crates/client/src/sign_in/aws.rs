@@ -25,7 +25,6 @@ pub struct AwsSpec {
     pub source: AwsKeySource,
 }
 
-/// The hash of a body in hexadecimal.
 pub(super) fn body_hash(body: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, body).as_ref())
 }
@@ -102,7 +101,6 @@ impl AwsSigner {
         }
     }
 
-    /// The value of the `Authorization` header.
     fn authorization(&self, date: &str, request: &Signed<'_>) -> String {
         let names = request.headers.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(";");
         let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));

@@ -11,7 +11,6 @@ use tacho_core::secret::{REDACTED, ServerText, looks_secret};
 use super::token::{self, Token};
 use super::unix_seconds;
 
-/// Time limit of the command.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the rest of the output after the end; a process that the command left behind may keep it open.
 const AFTER_END: Duration = Duration::from_secs(1);

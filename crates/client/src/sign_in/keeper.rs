@@ -56,7 +56,6 @@ struct State {
     since: Option<Instant>,
     /// How long a refusal does not renew it.
     pause: Duration,
-    /// Why the last renewal failed.
     failure: Option<String>,
     over: bool,
 }
@@ -67,12 +66,10 @@ impl SignIn {
         SignIn(Arc::new(Owner(Arc::new(shared))))
     }
 
-    /// Where the credential comes from.
     pub(super) fn spec(&self) -> &SignInSpec {
         &self.0.0.spec
     }
 
-    /// Number of the current credential.
     pub(super) fn version(&self) -> u64 {
         self.0.0.version.load(Ordering::Acquire)
     }
@@ -85,7 +82,6 @@ impl SignIn {
         self.credential().map(drop)
     }
 
-    /// The current credential and its number.
     pub(super) fn credential(&self) -> Result<(u64, Arc<Credential>), Error> {
         let shared = &self.0.0;
         let mut state = shared.lock();

@@ -8,7 +8,6 @@ use super::{Credential, SignIn, SignInSpec};
 use crate::transport::connect::Route;
 use crate::{Error, Url};
 
-/// Signs the requests of one thread.
 #[derive(Debug)]
 pub(crate) struct Signer {
     sign_in: SignIn,

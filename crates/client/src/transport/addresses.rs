@@ -50,7 +50,6 @@ struct Known {
 }
 
 impl Addresses {
-    /// Resolves the host of a URL.
     pub(crate) fn find(url: &Url) -> Result<Arc<Addresses>, Error> {
         if let Some(path) = &url.socket {
             return Ok(Addresses::fixed(vec![Address::Unix(path.clone())]));

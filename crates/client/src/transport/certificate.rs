@@ -30,7 +30,6 @@ pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTi
     verify_server_name(&ParsedCertificate::try_from(der)?, name)
 }
 
-/// The fields of a certificate that are checked.
 #[derive(Debug, PartialEq, Eq)]
 struct Fields<'a> {
     not_before: u64,

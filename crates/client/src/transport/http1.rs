@@ -93,7 +93,6 @@ pub(crate) trait Sink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
-    /// The remaining length of the body.
     Sized(u64),
     /// The body ends with the connection.
     UntilClose,
@@ -147,7 +146,6 @@ impl Reader {
         self.state != State::Head || !self.head_bytes.is_empty()
     }
 
-    /// Whether the response is complete.
     pub(crate) fn ended(&self) -> bool {
         self.state == State::End
     }
@@ -215,7 +213,6 @@ impl Reader {
         self.state = State::End;
     }
 
-    /// The connection was closed.
     pub(crate) fn end_of_input(&mut self) -> Result<(), Broken> {
         match self.state {
             State::End | State::UntilClose => {

@@ -101,7 +101,6 @@ impl Http2 {
         }
     }
 
-    /// Feeds bytes from the connection.
     pub(crate) fn feed(&mut self, bytes: &[u8], reader: &mut Reader, sink: &mut impl Sink) -> Result<(), Broken> {
         self.pipe.0.borrow_mut().input.extend_from_slice(bytes);
         let driven = self.drive();

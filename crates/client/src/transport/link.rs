@@ -20,7 +20,6 @@ const MAX_REFUSAL: usize = 300;
 /// Happy Eyeballs: after this delay another address is tried in parallel (RFC 8305, section 5).
 pub(crate) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// A connection and its remaining set-up.
 pub(crate) struct Link {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
@@ -39,7 +38,6 @@ struct Setup {
     at: usize,
     /// Parallel connection attempts to other addresses.
     attempts: Vec<(usize, Socket)>,
-    /// The errors of failed attempts.
     failures: Vec<(usize, io::Error)>,
     kernel_timestamps: bool,
     /// The request to a proxy, how much of it was sent, and the reply so far.
@@ -48,7 +46,6 @@ struct Setup {
     tunnel_reply: Vec<u8>,
 }
 
-/// Progress of a connection's set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advance {
     Waiting,

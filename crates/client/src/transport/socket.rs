@@ -147,7 +147,6 @@ impl Socket {
         .map(drop)
     }
 
-    /// Sends what the system accepts.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: the bytes live through the call and their length is passed with them.
         let count = unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), SEND_FLAGS) };

@@ -14,7 +14,6 @@ pub(crate) enum Interest {
     ReadWrite,
 }
 
-/// A socket with an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) token: usize,

@@ -20,7 +20,6 @@ use crate::{ClientCertificate, EndpointSpec};
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// TLS settings of a run's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,
@@ -29,7 +28,6 @@ pub(crate) struct Tls {
     pub(crate) trust: Trust,
 }
 
-/// Which certificates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
     System,

@@ -15,7 +15,6 @@ use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, CONNECTION_ATTEMPT_DELAY, Link};
 use crate::transport::sys::Interest;
 
-/// The connections of a worker to one replica.
 pub(super) struct Pool {
     /// The replica's next address.
     turn: AddressRotation,
@@ -127,7 +126,6 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Handles a newly opened connection.
     fn opened(&mut self, token: usize) {
         let now = self.client.clock.now();
         let slot = self.slots[token].as_mut().expect("opened connections exist");

@@ -31,7 +31,6 @@ const OPEN_ENDED: &str =
 /// Error of a transcription that ended before its audio.
 const UNHEARD: &str = "the server ended the transcription before all of the audio was sent";
 
-/// A request in flight.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) request: Outgoing,
@@ -84,7 +83,6 @@ pub(super) struct ResponseState {
 pub(super) enum Progress {
     /// Wait for more bytes.
     More,
-    /// The request is over.
     Done(Outcome),
     /// Send the request to another location; whether the method becomes GET.
     Redirect(String, bool),
@@ -192,7 +190,6 @@ impl Exchange {
         self.request.len() - self.input.as_ref().map_or(0, |input| input.held)
     }
 
-    /// Whether bytes wait for the socket.
     pub(super) fn wants_write(&self) -> bool {
         self.written < self.sendable() || self.input.as_ref().is_some_and(|input| input.has_pongs())
     }

@@ -18,7 +18,6 @@ const NORMAL_CLOSURE: u16 = 1000;
 #[derive(Debug)]
 pub(super) struct Input {
     plan: Arc<PacedInput>,
-    /// Number of parts that were due.
     due: usize,
     /// Bytes at the end of the request that are not due yet.
     pub(super) held: usize,

@@ -50,7 +50,6 @@ impl Timers {
         self.retries.len()
     }
 
-    /// Retries a request after a pause.
     pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp, pause: Duration) {
         self.retry_at(now + pause, exchange);
     }
@@ -65,7 +64,6 @@ impl Timers {
         self.retry_at(now + RENEWAL_POLL, exchange);
     }
 
-    /// Schedules a check of a connection.
     pub(super) fn check_at(&mut self, token: usize, when: Timestamp) {
         self.limits.push(Reverse((when, token)));
     }
@@ -89,7 +87,6 @@ impl Timers {
     }
 }
 
-/// Whether any timeout of this server is exact.
 pub(super) fn has_exact_limits(endpoint: &EndpointSpec) -> bool {
     let first = endpoint.first_token_timeout.unwrap_or(Duration::MAX);
     endpoint.timeout.min(endpoint.connect_timeout).min(first) < EXACT

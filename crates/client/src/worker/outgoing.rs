@@ -43,7 +43,6 @@ impl Outgoing {
         }
     }
 
-    /// All bytes in one piece.
     pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
         match &self.head {
             None => Cow::Borrowed(&self.rest),

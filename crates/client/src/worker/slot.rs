@@ -47,7 +47,6 @@ impl Slot {
         self.link.flush()
     }
 
-    /// Whether output waits for the socket.
     pub(super) fn wants_write(&self) -> bool {
         let unsent = match &self.http2 {
             None => self.exchange.as_ref().is_some_and(|exchange| exchange.wants_write()),

@@ -87,7 +87,6 @@ struct PeerClock {
     used: Vec<(Timestamp, ClockFit)>,
 }
 
-/// The closing message of a rank.
 #[derive(Debug)]
 struct Done {
     fit: ClockFit,
@@ -234,7 +233,6 @@ impl Shared {
         state.others().any(|peer| peer.joined && !peer.told && !peer.is_over())
     }
 
-    /// Handles a rank's closed connection.
     pub(crate) fn left(&self, rank: usize, reason: String) {
         if let Some(peer) = self.state().peers.get_mut(rank).filter(|peer| peer.done.is_none()) {
             (peer.lost, peer.silent) = (Some(reason), false);

@@ -27,7 +27,6 @@ const DISMISS_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_NOTICES: u64 = 8;
 const OTHER_TOKEN: &str = "its TACHO_RENDEZVOUS_TOKEN differs from rank 0's";
 
-/// State shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Server {
     token: Secret,

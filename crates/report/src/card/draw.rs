@@ -165,7 +165,6 @@ fn draw_piece(scene: &mut Scene, points: &[(f64, f64)], bottom: f64) {
     scene.path(points.to_vec(), false, None, Some(Stroke::solid(CURVE, 2.0)), None);
 }
 
-/// Words in lines of a width.
 fn wrapped(words: &[String], size: f64, width: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.iter().map(|word| harmless_line(word)) {

@@ -30,7 +30,6 @@ pub struct AbTestView<'a> {
 }
 
 impl AbTestView<'_> {
-    /// What `--save-result` stores.
     pub fn json(&self) -> Dict {
         let GateView { failures, decisions, confidence, warnings, differs, .. } = self.gate;
         let count =

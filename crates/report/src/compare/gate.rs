@@ -24,7 +24,6 @@ pub struct GateView<'a> {
 }
 
 impl GateView<'_> {
-    /// The text for a terminal of this width.
     pub fn text(&self, width: usize, color: bool) -> String {
         let mut lines: Vec<String> = fold(&self.headline(), width, 2);
         lines.iter_mut().for_each(|line| *line = word(self.overall()).1.paint(color, line));

@@ -10,7 +10,6 @@ use crate::tables::markdown::{Table, significant};
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricTable {
     pub metric: String,
-    /// The table: level, values, ratios.
     pub table: Table,
     /// The curves; those of a side are adjacent.
     pub(super) curves: Vec<Curve>,

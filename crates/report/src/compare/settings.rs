@@ -9,7 +9,6 @@ use tacho_record::metric::Known;
 use crate::distinct::distinct;
 use crate::tables::markdown::plain;
 
-/// Names and values in order.
 pub(crate) type Settings = Vec<(String, String)>;
 
 /// Keys that are neither metrics of the table nor settings: time, repetition, and other measurements.

@@ -216,7 +216,6 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
     found
 }
 
-/// The difference of two settings, as text.
 pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Settings, &[StoredRun])) -> String {
     let text =
         |set: &Settings, key: &str| value(set, key).filter(|value| !value.is_empty()).unwrap_or("none").to_owned();

@@ -19,7 +19,6 @@ pub(crate) use self::table::{audio_times, bounds, interval_of, within_slo};
 pub struct BlockStyle {
     pub width: usize,
     pub color: bool,
-    /// Whether every metric follows (`--verbose`).
     pub verbose: bool,
 }
 

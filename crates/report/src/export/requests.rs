@@ -37,7 +37,6 @@ const fn column(name: &'static str, of: Of, about: &'static str) -> Column {
     Column { name, about, of }
 }
 
-/// All columns in order.
 #[rustfmt::skip]
 pub static COLUMNS: &[Column] = &[
     column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Index of the request in the workload, from 0."),
@@ -84,7 +83,6 @@ fn label(sample: &Sample, key: &str) -> Option<String> {
     sample.labels.get(key).map(str::to_owned)
 }
 
-/// File format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     JsonLines,
@@ -94,7 +92,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file's extension.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "jsonl" | "ndjson" => Some(Format::JsonLines),

@@ -223,7 +223,6 @@ impl State {
         }
     }
 
-    /// Removes the innermost bar.
     fn finish(&mut self) {
         if let Some(running) = self.running.pop() {
             running.finish();

@@ -41,7 +41,6 @@ pub struct Point {
     pub time: f64,
     pub requests_per_s: f64,
     pub target_per_s: Option<f64>,
-    /// Token events per second.
     pub tokens_per_s: f64,
     pub in_flight: u64,
     /// Requests waiting for a concurrency slot.
@@ -86,7 +85,6 @@ impl Point {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     pub phase: String,
-    /// Model, server and load.
     pub title: Arc<LoadTitle>,
     pub over: bool,
     /// Finished requests, or other pieces of work.
@@ -102,7 +100,6 @@ pub struct Snapshot {
     pub elapsed: f64,
     /// Estimated seconds to the end.
     pub left: Option<f64>,
-    /// What responses consist of.
     pub output: Output,
     /// The stages of the load, if there are any.
     pub stages: Arc<[StageSpan]>,
@@ -114,7 +111,6 @@ pub struct Snapshot {
     pub lines: Vec<String>,
     /// Requests waiting for a concurrency slot; none where there is no limit.
     pub waiting: Option<u64>,
-    /// The server's own metrics.
     pub server: Vec<(&'static str, f64)>,
     /// How late the client sent, 99th percentile in milliseconds.
     pub late: Option<f64>,

@@ -14,17 +14,13 @@ const FULL_SIZE: (usize, usize) = (60, 16);
 /// Seconds of the recent part of the history.
 const RECENT_SECONDS: f64 = 60.0;
 
-/// A part of a line and its style.
 type Part = (String, Style);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Page {
-    /// Rates, latencies and messages.
     #[default]
     Overview,
-    /// All latencies over time.
     Latency,
-    /// Rates, concurrency and queue over time.
     Load,
     Messages,
 }
@@ -205,7 +201,6 @@ fn load(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
     }
 }
 
-/// Failures by kind, and messages.
 fn messages(grid: &mut Grid, area: Area, shown: &Snapshot) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "messages", &[]);

@@ -24,7 +24,6 @@ const MAX_HEAD: usize = 8 << 10;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// How long the program waits at its end for the last events.
 const LAST_EVENT: Duration = Duration::from_secs(1);
-/// Time between two events.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// The server; stops when dropped.
@@ -49,7 +48,6 @@ impl Over {
         self.changed.notify_all();
     }
 
-    /// Whether it is set within `patience`.
     fn within(&self, patience: Duration) -> bool {
         let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
         *self.changed.wait_timeout_while(flag, patience, |over| !*over).unwrap_or_else(PoisonError::into_inner).0
@@ -184,7 +182,6 @@ impl Serve {
         }
     }
 
-    /// The state, as one line.
     fn event(&self) -> String {
         web::event(&self.monitor.snapshot())
     }

@@ -172,7 +172,6 @@ pub fn suspended(stop: impl FnOnce()) {
     }
 }
 
-/// Prints what was deferred.
 fn release() {
     let mut deferred = lock(&DEFERRED);
     TAKEN.store(false, Ordering::Release);

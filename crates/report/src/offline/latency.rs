@@ -49,7 +49,6 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
     (dict, own)
 }
 
-/// The metrics of PyTorch's format.
 pub(super) fn metrics(record: &Latency) -> Vec<Metric> {
     let extra = dict! {
         "avg_latency": mean(&record.latencies),

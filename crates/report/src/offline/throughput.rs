@@ -64,7 +64,6 @@ pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     (dict, own)
 }
 
-/// The metrics of PyTorch's format.
 pub(super) fn metrics(record: &Throughput, model: &str) -> Vec<Metric> {
     let keys = vllm_keys(record, model);
     let extra: Dict = ["elapsed_time", "num_requests", "total_num_tokens"]

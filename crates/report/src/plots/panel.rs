@@ -88,7 +88,6 @@ pub(crate) struct Bar {
     pub(crate) y: (f64, f64),
 }
 
-/// A data series, in data units.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Series {
     Bars {

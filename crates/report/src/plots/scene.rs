@@ -23,7 +23,6 @@ impl Color {
         Color { alpha, ..self }
     }
 
-    /// `#rrggbb`.
     pub(crate) fn css(self) -> String {
         let [red, green, blue] = self.rgb;
         format!("#{red:02x}{green:02x}{blue:02x}")

@@ -11,23 +11,18 @@ use crate::style::{percent, title, two, value_line};
 /// The settings in the report and the file name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSetup {
-    /// The backend's name, as given.
     pub backend: String,
     pub model_id: String,
     pub tokenizer_id: String,
     pub dataset: &'static str,
-    /// Requested number of requests.
     pub num_prompts: i64,
     pub output_len: i64,
     /// Fraction of constrained requests; `None` if constraints are disabled.
     pub ratio: Option<f64>,
-    /// Requests per second.
     pub request_rate: f64,
     /// Shape of the distribution of gaps.
     pub burstiness: f64,
-    /// Limit on requests in flight.
     pub max_concurrency: Option<i64>,
-    /// Whether the server's profiler ran.
     pub profiled: bool,
 }
 
@@ -46,7 +41,6 @@ impl StructuredSetup {
         )
     }
 
-    /// The lines about the traffic.
     pub fn traffic(&self) -> Vec<String> {
         let process = if self.burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
         vec![

@@ -61,7 +61,6 @@ impl Describe {
     }
 }
 
-/// The values of a column in one notation.
 fn column(values: &[f64], decimals: usize) -> Vec<String> {
     let fixed: Vec<String> = values.iter().map(|value| shown(*value, |value| format!("{value:.decimals$}"))).collect();
     let smallest = 10f64.powi(-(decimals as i32));

@@ -106,7 +106,6 @@ pub(crate) fn serving_row(result: &Dict) -> Dict {
     row(ResultKind::Serving, &result)
 }
 
-/// Returns whether a row already has headings.
 pub(crate) fn has_headings(row: &Dict) -> bool {
     row.get("Test name").is_some()
 }

@@ -11,7 +11,6 @@ use tacho_metrics::statistics::mean;
 use super::plan::{Candidate, TunePlan, rate_text};
 use crate::experiment::{Failure, Level, required};
 
-/// Settings that meet the limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
     pub candidate: Candidate,

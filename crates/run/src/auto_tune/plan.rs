@@ -38,7 +38,6 @@ pub struct TunePlan {
     pub limit: String,
     /// The kind of machine, for the results.
     pub system: String,
-    /// Prompts of every measured run.
     pub num_prompts: u64,
     /// Number of runs at the selected level.
     pub num_runs: usize,

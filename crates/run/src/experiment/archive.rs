@@ -12,9 +12,7 @@ use super::server::Running;
 pub trait Archive {
     /// The content of a JSON file; `None` if there is none or it cannot be read.
     fn value(&self, path: &Path) -> Option<Value>;
-    /// The result of a completed run.
     fn result(&self, path: &Path) -> Option<Dict>;
-    /// The names of the subdirectories of a directory.
     fn directories(&self, path: &Path) -> Vec<String>;
     /// Prepares for the result of a run and records that it has started.
     fn begin(&self, path: &Path) -> Result<(), Failure>;

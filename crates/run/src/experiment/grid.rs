@@ -32,7 +32,6 @@ impl ParamSet {
         self.values.iter().map(|(key, value)| (key.to_owned(), shown(key, value))).collect()
     }
 
-    /// The parameters for a command.
     pub fn params(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().filter(|(key, _)| *key != NAME)
     }
@@ -46,7 +45,6 @@ impl ParamSet {
         self.values.get(NAME).is_some()
     }
 
-    /// Its name, or else its parameters.
     pub fn name(&self) -> String {
         self.values.get(NAME).map_or_else(|| self.as_text("-"), python_str)
     }

@@ -27,7 +27,6 @@ impl Level {
         &mut known[at]
     }
 
-    /// Typed access to its results.
     pub(crate) fn runs(&self) -> impl Iterator<Item = ResultFields<'_>> {
         self.results.iter().map(ResultFields)
     }

@@ -14,7 +14,6 @@ use tacho_core::secret::redact_words;
 use super::archive::Bench;
 use super::error::Failure;
 
-/// How commands are started under supervision.
 #[derive(Debug, Clone)]
 pub struct Supervised {
     /// The supervisor's command line, which precedes the command's own.
@@ -23,7 +22,6 @@ pub struct Supervised {
     pub show_stdout: bool,
 }
 
-/// Runs benchmark commands as processes.
 pub struct Processes<'a> {
     pub supervised: &'a Supervised,
     pub variables: &'a [(String, String)],
@@ -41,7 +39,6 @@ impl Bench for Processes<'_> {
     }
 }
 
-/// The destination of a command's output.
 pub(crate) enum Output<'a> {
     /// This program's own streams; standard output only if enabled.
     Ours,

@@ -67,7 +67,6 @@ impl ResetKind {
     }
 }
 
-/// What to do after each benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterBench {
     Command(Vec<String>),
@@ -102,7 +101,6 @@ fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
     Caller::new(&endpoint, "", timeout).map_err(failed)
 }
 
-/// Asks a server to reset its caches.
 fn reset_caches(address: &str) -> Result<(), Failure> {
     let caller = caller(address, CALL)?;
     for path in ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"] {
@@ -239,7 +237,6 @@ impl Slot {
         Slot { command, variables, log, running: None, failed: None }
     }
 
-    /// A server that runs already.
     pub fn running() -> Self {
         Slot::default()
     }

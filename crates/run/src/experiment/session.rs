@@ -51,7 +51,6 @@ impl From<Stop> for Error {
 
 pub(crate) struct Point<'p> {
     pub(crate) command: &'p [String],
-    /// File of its result.
     pub(crate) output: &'p Path,
     /// File of its output, if any.
     pub(crate) log: Option<&'p Path>,

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use tacho_pyrand::{Random, RandomState};
 
-/// Settings of all clients of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSpec {
     pub max_active: usize,
@@ -13,7 +12,6 @@ pub struct ClientSpec {
     pub max_requests: Option<usize>,
     /// Whether the first exchanges were made already.
     pub skip_first: bool,
-    /// Most messages of a conversation.
     pub max_turns: Option<usize>,
     /// Whether the next conversation is random; otherwise the one that waited longest.
     pub random: bool,
@@ -52,7 +50,6 @@ pub(crate) enum Attempt {
 pub(crate) enum Then {
     /// Retry after a pause in seconds.
     Again(f64),
-    /// Continue after a pause.
     Next {
         pause: f64,
         /// The conversation, if it is complete.

@@ -11,7 +11,6 @@ use super::clients::{Clients, reason};
 const SEPARATOR: &str = "----------------------------------------------------------------------";
 
 impl Clients<'_> {
-    /// The progress of a client.
     fn say(&self, client: usize, text: &str) {
         self.sink.event(RunEvent::status(Note::Client(format!("Client {client} {text}"))));
     }

@@ -16,7 +16,6 @@ use crate::serve::{load_tokenizer, save_requests};
 
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The model's name.
     pub model_id: String,
     pub tokenizer: TokenizerPlan,
     /// The Hub for tokenizers and datasets that are not local.
@@ -73,7 +72,6 @@ pub enum OfflineWorkload {
     /// Read from a file that an earlier run saved; the first ones are warm-up requests.
     File {
         path: PathBuf,
-        /// Number of warm-up requests.
         warmups: usize,
     },
 }

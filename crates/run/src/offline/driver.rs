@@ -21,7 +21,6 @@ const LEAVE: Duration = Duration::from_secs(20);
 /// Timeout of the worker's exit if a profiler writes its report.
 const REPORT: Duration = Duration::from_secs(1800);
 
-/// Receives the engine's log.
 pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +37,6 @@ pub struct PythonSpec {
     pub launcher: Vec<String>,
     /// The engine's name in the protocol.
     pub engine: &'static str,
-    /// The engine's arguments as given.
     pub words: Vec<String>,
     /// Defaults of the command that differ from the engine's.
     pub defaults: Dict,

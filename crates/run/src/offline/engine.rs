@@ -5,7 +5,6 @@ use tacho_core::json::Dict;
 
 use super::EngineError;
 
-/// An engine that runs whole batches.
 pub trait OfflineEngine {
     /// Parses the engine's own arguments, so that errors show first. Returns the arguments with their final values,
     /// as far as the engine has any.

@@ -17,7 +17,6 @@ const HIGHEST_ID: u64 = 10_000;
 /// The part of a plan for `tacho latency`.
 #[derive(Debug, Clone)]
 pub struct LatencyPlan {
-    /// Tokens of each prompt.
     pub input_len: u64,
     pub output_len: u64,
     pub batch_size: u64,

@@ -26,7 +26,6 @@ pub struct OfflinePlan {
     pub kind: PlanKind,
 }
 
-/// What is measured.
 #[derive(Debug, Clone)]
 pub enum PlanKind {
     Latency(LatencyPlan),

@@ -66,7 +66,6 @@ impl Process {
         }
     }
 
-    /// The next frame, within the timeout.
     pub(super) fn receive(
         &mut self,
         call: &'static str,

@@ -10,11 +10,9 @@ use tacho_workload::scenarios::priority_of;
 use super::engine::Batch;
 use super::{Slot, StageTimes};
 
-/// Version of the protocol.
 pub(super) const PROTOCOL: i64 = 1;
 /// The line before a worker's first frame; any output of Python's startup precedes it.
 const MAGIC: &[u8] = b"tacho-worker\n";
-/// Longest frame.
 const LONGEST: u64 = 1 << 32;
 
 pub(super) fn write_frame(out: &mut impl Write, value: &Value) -> io::Result<()> {
@@ -73,7 +71,6 @@ fn request(request: &Request, adapter: Option<u64>) -> Value {
     })
 }
 
-/// The parameters of `queue`.
 pub(super) fn batch(slot: Slot, batch: &Batch) -> Dict {
     let requests = batch.requests.iter().enumerate();
     let requests = requests.map(|(at, item)| request(item, batch.adapters.get(at).copied())).collect::<Vec<_>>();
@@ -82,7 +79,6 @@ pub(super) fn batch(slot: Slot, batch: &Batch) -> Dict {
     dict
 }
 
-/// The response of `mm_stats`.
 pub(super) fn stage_times(result: &Value) -> Result<StageTimes, FieldError> {
     ByKey::get(result.as_dict().unwrap_or(&Dict::new()), "requests")
 }

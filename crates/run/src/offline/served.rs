@@ -16,7 +16,6 @@ use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::{Contact, prepare, run, save_requests};
 
-/// Timeout of a prefix-cache reset.
 const RESET: Duration = Duration::from_secs(30);
 
 /// A run of `tacho throughput` on a running server.

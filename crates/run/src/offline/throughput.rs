@@ -17,13 +17,10 @@ pub struct ThroughputPlan {
     pub share: Option<(usize, usize)>,
     /// Whether all requests are queued before the engine starts.
     pub prequeue: bool,
-    /// Whether token counts include media.
     pub counts_media: bool,
-    /// Number of runs of the batch.
     pub runs: u64,
 }
 
-/// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct OfflineLora {
     pub path: String,

@@ -15,7 +15,6 @@ use super::{Changes, Read, Rebuilt};
 use crate::Error;
 use crate::serve::{LogPlan, RankClosing, worker_use};
 
-/// One rank's log.
 struct RankLog {
     rank: usize,
     ranks: usize,
@@ -24,7 +23,6 @@ struct RankLog {
     log: Joined,
 }
 
-/// Returns whether all of these are logs of ranks.
 pub fn are_ranks(paths: &[PathBuf]) -> bool {
     paths.iter().all(|path| Stored::open(path).is_ok_and(|stored| rank_of(&stored).is_some()))
 }

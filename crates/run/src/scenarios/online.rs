@@ -31,7 +31,6 @@ pub struct Pass {
 
 /// Documents that were read once to fill the cache, and then measured.
 pub struct Documents {
-    /// Duration of the first reading.
     pub warm_up: f64,
     pub pass: Pass,
     /// Whether a request is the first one of its document.

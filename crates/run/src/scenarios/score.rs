@@ -10,7 +10,6 @@ use tacho_workload::scenarios::ConstraintKind;
 use super::grammar::Grammar;
 use super::schema::Schema;
 
-/// A compiled constraint.
 pub(crate) enum Constraint {
     Schema(Schema),
     /// vLLM checks only the beginning of a text; a valid one matches as a whole.

@@ -31,7 +31,6 @@ use crate::serve::prepare::identity::RunIdentity;
 
 /// A warmed-up run.
 pub(crate) struct RunContext<'a> {
-    /// The plan of all ranks.
     pub(crate) plan: &'a ServePlan,
     /// The plan with this rank's part of the limits.
     pub(crate) own: &'a ServePlan,
@@ -39,13 +38,11 @@ pub(crate) struct RunContext<'a> {
     /// The run and all its requests, including those generated during the run.
     pub(crate) identity: &'a RunIdentity,
     pub(crate) components: &'a Components,
-    /// The requests that this rank sends.
     pub(crate) shard: &'a Shard,
     /// Number of requests of all ranks, for the progress display.
     pub(crate) total: u64,
     /// Whether the server has a metrics endpoint to scrape.
     pub(crate) scrapes: bool,
-    /// The caller's signal.
     pub(crate) interrupt: &'a StopSignal,
     /// Ends this run, for any reason.
     pub(crate) stop: &'a StopSignal,

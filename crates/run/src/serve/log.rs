@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 pub(crate) use writer::RowLog;
 
-/// Settings of the row log.
 #[derive(Debug, Clone)]
 pub struct LogPlan {
     pub directory: PathBuf,
@@ -19,7 +18,6 @@ pub struct LogPlan {
     pub required: bool,
     /// Version of the program, for the manifest.
     pub tacho: String,
-    /// The command line, redacted.
     pub command: Vec<String>,
     /// Bytes of rows and of values derived from them that stay in memory although they are in the log; beyond that,
     /// the result is computed from the log.

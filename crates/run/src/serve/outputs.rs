@@ -32,7 +32,6 @@ use crate::serve::prepare::Prepared;
 const START: usize = 64;
 const MIN_START: usize = 16;
 
-/// The expected output of a request.
 #[derive(Debug)]
 struct Reference {
     /// The first request with it.
@@ -45,7 +44,6 @@ struct Reference {
     alone_differs: Option<bool>,
 }
 
-/// Compares finished rows with their references.
 #[derive(Debug)]
 pub(crate) struct Checker {
     references: Vec<Reference>,

@@ -31,7 +31,6 @@ pub use prepared::Prepared;
 pub use save::{SAVED_VERSION, save_requests, save_workload};
 pub(crate) use tokenizer::{BUILTIN, load_tokenizer};
 
-/// Timeout of a control call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much the preparation may ask the server.

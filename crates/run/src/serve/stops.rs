@@ -17,7 +17,6 @@ use precision::Precise;
 use unreachable::Unreachable;
 
 trait Rule {
-    /// Takes rows of finished requests.
     fn rows(&mut self, rows: &[Observation]);
 
     /// Returns whether the run should end, `seconds` after its start.
@@ -32,7 +31,6 @@ pub(crate) struct Stops<'a> {
 }
 
 impl<'a> Stops<'a> {
-    /// The rules of a plan.
     pub(crate) fn new(
         plan: &'a StopPlan,
         timeline: &Timeline,

@@ -41,7 +41,6 @@ pub(super) fn line(words: &[String]) -> String {
     redact_words(words).iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A command line preceded by environment variables.
 pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
     let shown = |(name, value): &(String, String)| match is_secret_name(name) {
         true => format!("{name}={REDACTED}"),

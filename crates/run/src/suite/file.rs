@@ -33,7 +33,6 @@ pub struct Test {
     pub client: Dict,
     /// Request rates of a serving test; `inf` for all at once.
     pub rates: Vec<String>,
-    /// Levels of a serving test.
     pub concurrencies: Vec<u64>,
 }
 

@@ -42,10 +42,8 @@ pub struct Hardware {
     pub counts_stages: bool,
 }
 
-/// Number of prompts per level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptRule {
-    /// Prompts per concurrent request.
     pub per_concurrency: u64,
     pub least: u64,
     pub most: u64,

@@ -9,7 +9,6 @@ use super::file::Test;
 use super::runner::{ServerKind, Suite, SuitePlan};
 use crate::experiment::{Error, Failure, Point, Slot, Stop, Style};
 
-/// One load of a test.
 struct Case<'a> {
     rate: &'a str,
     concurrency: u64,
@@ -22,7 +21,6 @@ impl Test {
         format!("{}_qps_{rate}_concurrency_{concurrency}", self.name)
     }
 
-    /// The names of all listed loads.
     pub(super) fn case_names(&self) -> Vec<String> {
         let name = |rate: &String, level: &u64| self.case_name(rate, *level);
         self.rates.iter().flat_map(|rate| self.concurrencies.iter().map(move |level| name(rate, level))).collect()

@@ -25,7 +25,6 @@ impl Sweep<'_> {
         self.combine_runs(slot, what, self.plan.num_runs)
     }
 
-    /// Runs a combination the planned number of times.
     pub(super) fn combine_runs(
         &mut self,
         slot: &mut Slot,

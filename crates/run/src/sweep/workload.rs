@@ -11,7 +11,6 @@ use crate::experiment::{Error, ParamSet, Report, Slot, Stop, Tools, directory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadVariable {
-    /// Requests per second.
     RequestRate,
     MaxConcurrency,
     Sessions,
@@ -84,7 +83,6 @@ impl LoadVariable {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// Rejects client sets that set the load variable.
     pub fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
         let is_it = |key: &str| key.replace('-', "_") == self.key();
         let mut keys = bench_sets.iter().flat_map(|set| set.params().map(|(key, _)| key));

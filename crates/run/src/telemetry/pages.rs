@@ -44,7 +44,6 @@ impl Exporter {
     }
 }
 
-/// The scrapes of a run.
 #[derive(Default)]
 pub(super) struct Pages {
     /// Exporters without GPU metrics, by index.
@@ -67,7 +66,6 @@ impl Pages {
         found
     }
 
-    /// Adds the kept series.
     pub(super) fn finish(self, exporters: &[Exporter], telemetry: &mut Telemetry) {
         let count = telemetry.times.len();
         for (exporter, metrics) in exporters.iter().zip(self.others) {

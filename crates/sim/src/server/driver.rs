@@ -52,7 +52,6 @@ impl EngineHandle {
         let _ = self.commands.send(Command::Submit { id, job, arrived: self.clock.now(), choice, to });
     }
 
-    /// Cancels jobs, finished or not.
     pub(crate) fn cancel(&self, ids: Vec<SeqId>) {
         if !ids.is_empty() {
             let _ = self.commands.send(Command::Cancel(ids));
@@ -96,7 +95,6 @@ pub(crate) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle
 struct Driver {
     engine: Engine,
     inbox: Receiver<Command>,
-    /// Commands received during a step.
     pending: VecDeque<Command>,
     streams: HashMap<SeqId, (usize, UnboundedSender<Signal>)>,
     stats: Arc<Mutex<Stats>>,

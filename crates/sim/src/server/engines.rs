@@ -38,7 +38,6 @@ impl Engines {
         (hasher.finish() % self.all.len() as u64) as usize
     }
 
-    /// An id for a job of that engine.
     fn next_sequence(&self, rank: usize) -> SeqId {
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         SeqId(number * self.all.len() as u64 + rank as u64)

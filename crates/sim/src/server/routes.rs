@@ -40,7 +40,6 @@ enum Handler {
     Speech,
     /// Images from a description.
     Images,
-    /// Images from a form with an image.
     EditedImages,
     Realtime,
     Stored,
@@ -48,7 +47,6 @@ enum Handler {
     Compute(fn(&App, &Fields) -> Result<Json, Problem>),
     /// Information that may depend on the query.
     Info(fn(&App, &str) -> Json),
-    /// A page with its content type.
     Page(&'static str, fn(&App) -> String),
     Sleep(bool),
     ResetPrefixCache,

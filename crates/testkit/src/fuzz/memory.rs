@@ -53,7 +53,6 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, (MOST.get() - before).max(0) as usize)
 }
 
-/// Whether this process counts memory.
 pub(super) fn is_counted() -> bool {
     peak(|| std::hint::black_box(Vec::<u8>::with_capacity(4096)).capacity()).1 >= 4096
 }

@@ -13,7 +13,6 @@ pub(crate) struct Added {
     pub(crate) normalized: bool,
 }
 
-/// A part of a text.
 pub(crate) enum Piece<'t> {
     Token(u32),
     /// Text between added tokens, never empty.

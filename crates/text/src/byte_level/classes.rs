@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use super::ranges::{LETTERS, NUMBERS};
 
-/// The character classes of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Other,

@@ -13,7 +13,6 @@ pub(crate) struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    /// The words of `text`.
     pub(crate) fn new(text: &'t str) -> Self {
         Words { text, at: 0 }
     }

@@ -84,7 +84,6 @@ pub(super) fn declared_ids(config: &Map<String, Value>) -> Vec<(u64, Value)> {
     tokens
 }
 
-/// A special token, matched literally.
 pub(super) fn special(text: &str) -> Value {
     token(text, true)
 }

@@ -11,7 +11,6 @@ use super::{Converted, read};
 use crate::Error;
 use crate::settings::Settings;
 
-/// Qwen's word-splitting pattern.
 const QWEN: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
@@ -67,7 +66,6 @@ pub(super) fn byte_level_parts(settings: &Settings) -> Vec<Part> {
     around.into_iter().chain(plain_model()).collect()
 }
 
-/// The pipeline of Qwen's class.
 pub(super) fn qwen_parts(settings: &Settings) -> Vec<Part> {
     let split = json!({"type": "Split", "pattern": {"Regex": QWEN}, "behavior": "Isolated", "invert": false});
     let cut = json!({"type": "Sequence", "pretokenizers": [split, bytes(settings, false)]});
@@ -91,7 +89,6 @@ fn plain_model() -> [Part; 5] {
     ]
 }
 
-/// The pipeline of BERT's class.
 pub(super) fn bert_parts(settings: &Settings) -> Vec<Part> {
     let flag = |name: &str, default: bool| settings.config.get(name).and_then(Value::as_bool).unwrap_or(default);
     let normalizer = json!({

@@ -112,7 +112,6 @@ fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, own: &[(Stri
 /// A path in `tokenizer.json` and its value.
 pub(super) type Part = (&'static str, Value);
 
-/// The pipeline of Llama's class.
 pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
     let flag = |name: &str| settings.config.get(name);
     let prefix = flag("add_prefix_space").is_none_or(|value| value != false);
@@ -131,7 +130,6 @@ pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
     around.into_iter().chain(fallback()).collect()
 }
 
-/// The pipeline of Gemma's class.
 pub(super) fn gemma_parts(settings: &Settings) -> Vec<Part> {
     let unk = settings.named.iter().find(|(attribute, _)| attribute == "unk_token").map(|(_, text)| text.as_str());
     let pieces =

@@ -56,7 +56,6 @@ pub(crate) fn sample(spec: &BurstGptSpec, context: &mut SampleContext<'_>) -> Re
     Ok(Sampled::of(spec.requests(&chosen, tokenizer, context.counters)))
 }
 
-/// Generates the requests of a replay.
 pub(crate) fn replay(spec: &BurstReplaySpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("burstgpt")?;
     let mut rows = spec.burst.rows()?;

@@ -32,13 +32,11 @@ pub struct CustomSpec {
 /// Settings of a replay: the first rows in file order, at the times in their `timestamp` field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomReplaySpec {
-    /// The file and its settings.
     pub custom: CustomSpec,
     /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 
-/// Generates the requests of a replay.
 pub(crate) fn replay(spec: &CustomReplaySpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let selection = Selection { shuffle: false, oversample: false, ..spec.custom.selection.clone() };
     let custom = CustomSpec { selection, ..spec.custom.clone() };
@@ -87,7 +85,6 @@ fn is_numeric(cell: &Value) -> bool {
     }
 }
 
-/// Reads a file of prompts.
 pub(crate) fn load(path: &Path) -> Result<Lines, Error> {
     if !unpacked(&path.to_string_lossy()).ends_with(".jsonl") {
         return Err(Error::NotJsonl { path: path.to_path_buf() });

@@ -14,7 +14,6 @@ use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
-/// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
 #[derive(Debug, Clone, PartialEq)]

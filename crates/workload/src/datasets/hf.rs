@@ -65,7 +65,6 @@ pub struct HfTextSpec {
     pub column: String,
 }
 
-/// The shared input of the loaders.
 struct Context<'c> {
     spec: &'c HfSpec,
     /// The column of prompts, if named.

@@ -5,11 +5,9 @@ use crate::requests::carrier::Need;
 /// A dataset. The rows are in [`DATASETS`](crate::DATASETS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatasetKind {
-    /// The value of `--dataset-name`.
     pub name: &'static str,
     /// Whether `vllm bench serve` has it under this name.
     pub of_vllm: bool,
-    /// Which offline commands support it.
     pub offline: Offline,
     pub rows: Rows,
     /// What its requests require of every backend.

@@ -50,7 +50,6 @@ pub struct RowsSpec {
     pub client_side_data: bool,
     /// Factor on the rows' times; `None` if a schedule determines them.
     pub time_scale: Option<f64>,
-    /// The protocol that carries the requests.
     pub carrier: Carrier,
 }
 

@@ -138,7 +138,6 @@ struct Client {
 /// The traffic of a client in a window of time.
 struct Window {
     start: f64,
-    /// Requests per second.
     rate: f64,
     gaps: Gaps,
 }

@@ -13,11 +13,8 @@ use crate::sampling::sampled::Sampled;
 pub struct SharedPrefixSpec {
     /// Seed of both global generators.
     pub seed: i64,
-    /// Number of system prompts.
     pub groups: i64,
-    /// Questions per system prompt.
     pub prompts_per_group: i64,
-    /// Tokens of a system prompt.
     pub system_len: i64,
     /// Questions per conversation; 1 for single requests.
     pub turns: i64,

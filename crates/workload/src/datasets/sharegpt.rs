@@ -34,7 +34,6 @@ struct Outline {
     conversations: Option<Vec<IgnoredAny>>,
 }
 
-/// A conversation in the file.
 struct Entry<'f> {
     /// Line number, from 1.
     number: usize,

@@ -9,7 +9,6 @@ use tacho_text::{Tokenizer, unicode_text};
 use crate::Error;
 use crate::sampling::lengths::{LengthRange, RangeRatio, checked_count, checked_seed};
 
-/// Settings of the conversion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlicesSpec {
     /// Seed of lengths and positions.

@@ -20,7 +20,6 @@ const MAX_ATTEMPTS: usize = 10_000;
 pub struct SonnetSpec {
     pub path: PathBuf,
     pub num_prompts: i64,
-    /// Maximum tokens of a prompt.
     pub input_len: i64,
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.

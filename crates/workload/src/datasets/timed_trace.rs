@@ -23,17 +23,12 @@ pub struct TimedTraceSpec {
     pub path: PathBuf,
     /// The selected rows: the first ones; the seed is not used.
     pub selection: Selection,
-    /// Tokens of a block.
     pub chunk_size: i64,
     /// Factor from the file's time unit to seconds.
     pub sec_multiplier: f64,
-    /// Field of the arrival time.
     pub timestamp_label: String,
-    /// Field of the prompt's tokens.
     pub input_length_label: String,
-    /// Field of the output tokens.
     pub output_length_label: String,
-    /// Field of the block IDs.
     pub hash_ids_label: String,
     /// `PYTHONHASHSEED`, on which the tokens of a block depend.
     pub hash_seed: u32,

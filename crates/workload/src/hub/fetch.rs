@@ -42,7 +42,6 @@ impl Hub {
     }
 }
 
-/// Files of one commit.
 struct Job<'j> {
     wire: &'j Wire<'j>,
     repo: &'j Repo<'j>,

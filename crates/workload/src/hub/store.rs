@@ -8,7 +8,6 @@ use tacho_text::HubCache;
 
 use super::{HubError, Repo};
 
-/// One repository in the cache.
 pub(super) struct Store {
     directory: PathBuf,
     locks: PathBuf,
@@ -16,7 +15,6 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The cache entry of a repository.
     pub(super) fn new(cache: &HubCache, repo: &Repo<'_>) -> Self {
         let name = format!("{}--{}", repo.kind.plural(), repo.id.replace('/', "--"));
         Store {

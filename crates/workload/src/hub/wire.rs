@@ -31,7 +31,6 @@ pub(super) struct Listing {
     pub(super) files: Vec<String>,
 }
 
-/// Metadata of a file.
 pub(super) struct Meta {
     pub(super) etag: String,
     /// Its size in bytes, if known.
@@ -46,7 +45,6 @@ impl<'h> Wire<'h> {
         Wire { hub, agent: config.into() }
     }
 
-    /// The files of a repository.
     pub(super) fn listing(&self, repo: &Repo<'_>) -> Result<Listing, HubError> {
         let Hub { endpoint, .. } = self.hub;
         let url =
@@ -66,7 +64,6 @@ impl<'h> Wire<'h> {
         Ok(Listing { commit, files: files.map(str::to_owned).collect() })
     }
 
-    /// The metadata of a file at a commit.
     pub(super) fn meta(&self, repo: &Repo<'_>, commit: &str, file: &str) -> Result<Meta, HubError> {
         let prefix = if repo.kind == super::Kind::Dataset { "datasets/" } else { "" };
         let path = format!("{prefix}{}/resolve/{commit}/{}", repo.id, encoded(file, true));

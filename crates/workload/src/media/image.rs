@@ -29,12 +29,10 @@ impl Rgb {
         }
     }
 
-    /// The image as a JPEG data URL.
     pub(crate) fn to_jpeg_url(&self) -> String {
         data_url("image/jpeg", &jpeg::encode(self))
     }
 
-    /// The image as a PNG data URL.
     pub(crate) fn to_png_url(&self) -> Option<String> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);

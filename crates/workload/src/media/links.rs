@@ -40,7 +40,6 @@ impl Default for Links {
     }
 }
 
-/// Whether an image URL is remote.
 pub(crate) fn is_link(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
 }

@@ -28,18 +28,15 @@ pub struct LengthStats {
     pub histogram: Histogram,
 }
 
-/// Counts in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     /// First length of the first bin.
     pub start: u64,
     pub width: u64,
-    /// Number of lengths in each bin.
     pub counts: Vec<usize>,
 }
 
 impl WorkloadStats {
-    /// Computes the statistics of these requests.
     pub fn of(requests: &Requests) -> Result<Self, Error> {
         let (mut prompts, mut outputs) = (Vec::new(), Vec::new());
         requests.each(|_, request| {

@@ -72,7 +72,6 @@ impl Buckets {
         Ok(Buckets { entries })
     }
 
-    /// The sizes and their weights.
     pub fn entries(&self) -> &[(Bucket, f64)] {
         &self.entries
     }

@@ -55,7 +55,6 @@ impl<'c> Chat<'c> {
         Ok(Chat { template, variables, now: Zoned::now().datetime() })
     }
 
-    /// Renders one user message.
     pub(crate) fn user(&self, text: &str) -> Result<String, Error> {
         self.messages(&Value::List(vec![message("user", text)]), None)
     }

@@ -10,7 +10,6 @@ pub(crate) struct SampleContext<'c> {
     pub(crate) tokenizer: Option<&'c Tokenizer>,
     /// Python's global generators, which are left as the dataset leaves them.
     pub(crate) globals: &'c mut Globals,
-    /// Counts prompts as they are generated.
     pub(crate) counters: &'c Counters,
 }
 

@@ -15,7 +15,6 @@ const BUDGET: u32 = 10;
 /// Maximum requests per thread that are processed speculatively, assuming that none draws again.
 const AHEAD: usize = 8;
 
-/// A text and its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fitted {
     pub(crate) text: String,

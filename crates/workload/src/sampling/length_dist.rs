@@ -11,7 +11,6 @@ use tacho_pyrand::RandomState;
 use super::lengths::Lengths;
 use crate::Error;
 
-/// The longest length.
 const MAX_TOKENS: f64 = 1e6;
 /// Draws outside the bounds before the nearest bound is used.
 const MAX_DRAWS: usize = 100;
@@ -20,7 +19,6 @@ const MAX_DRAWS: usize = 100;
 const FORMS: &str =
     "normal(MEAN,STD), lognormal(MEAN,STD), uniform(LOW,HIGH), histogram(FILE), pairs(FILE) or a number of tokens";
 
-/// A distribution of lengths in tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LengthDist {
     Fixed(i64),
@@ -136,7 +134,6 @@ impl LengthDist {
 }
 
 impl LengthPlan {
-    /// Replaces the lengths of the requests.
     pub(crate) fn apply(&self, seed: u64, num_special: usize, lengths: &mut Lengths) {
         let each = lengths.inputs.iter_mut().zip(&mut lengths.outputs);
         self.draw(seed, num_special as i64, each);

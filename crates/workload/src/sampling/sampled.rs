@@ -7,7 +7,6 @@ use crate::Error;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampled {
-    /// The requests, in sending order.
     pub requests: Vec<Request>,
     pub notices: Vec<String>,
     /// SHA-256 of the rows of each source that states it, in hexadecimal.

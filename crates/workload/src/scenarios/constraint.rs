@@ -67,7 +67,6 @@ impl ConstraintField {
     }
 }
 
-/// Parses a schema given as text.
 fn whole(schema: &Value) -> Value {
     schema.as_str().and_then(|text| json::parse(text).ok()).unwrap_or_else(|| schema.clone())
 }

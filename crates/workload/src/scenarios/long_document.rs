@@ -35,10 +35,8 @@ pub struct LongDocumentSpec {
     /// Tokens of a document, overriding its words.
     pub tokens: Option<usize>,
     pub output_len: i64,
-    /// Number of requests per document.
     pub repeat_count: usize,
     pub mode: RepeatMode,
-    /// Seed of the random order.
     pub shuffle_seed: u64,
     /// Whether these are warm-up documents: different ones, once each.
     pub warm_up: bool,

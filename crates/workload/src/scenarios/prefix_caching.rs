@@ -33,7 +33,6 @@ pub struct PrefixCachingSpec {
     /// Seed of prompts and order.
     pub seed: u64,
     pub num_prompts: usize,
-    /// Number of requests per prompt.
     pub repeat_count: usize,
     pub lengths: PrefixLengths,
     pub output_len: i64,

@@ -70,11 +70,9 @@ impl StructuredDataset {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraint {
-    /// The constraint in the request's format.
     pub value: Value,
     /// The dataset's expected response, if it has one.
     pub expected: Option<String>,
-    /// Whether this request contains the constraint.
     pub sent: bool,
 }
 
@@ -89,7 +87,6 @@ pub struct StructuredSpec {
     pub seed: u64,
     pub num_prompts: usize,
     pub output_len: i64,
-    /// Random tokens before every prompt.
     pub prefix_len: usize,
     /// Fraction of the requests that contain their constraint.
     pub ratio: f64,

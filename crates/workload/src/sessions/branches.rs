@@ -74,12 +74,10 @@ impl Trace {
     }
 }
 
-/// The number of branches of each session so far.
 #[derive(Default)]
 struct Names(HashMap<String, usize>);
 
 impl Names {
-    /// The name of one more branch of a session.
     fn next(&mut self, session: &str) -> String {
         let given = self.0.entry(session.to_owned()).or_insert(1);
         *given += 1;

@@ -13,14 +13,11 @@ use super::generate::Conversation;
 use super::row::Row;
 use crate::sources::read_text;
 
-/// Settings of the conversion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DumpSpec {
     /// Seed of order and sample.
     pub seed: u64,
-    /// Maximum number of conversations.
     pub max_items: Option<usize>,
-    /// Minimum number of messages.
     pub min_turns: Option<usize>,
     /// Maximum number of messages; conversations are truncated.
     pub max_turns: Option<usize>,
@@ -34,7 +31,6 @@ pub struct DumpSpec {
 }
 
 tacho_core::named! {
-    /// Filter of conversations by language.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum Language {
         #[default]
@@ -45,7 +41,6 @@ tacho_core::named! {
     }
 }
 
-/// The result of the conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
     pub items: usize,
@@ -62,7 +57,6 @@ impl Converted {
     }
 }
 
-/// A part of a conversation in the file.
 struct Part<'d> {
     conversation: String,
     number: String,

@@ -6,7 +6,6 @@ pub enum Format {
     Mooncake,
     /// AIPerf: one request per row.
     SingleTurn,
-    /// AIPerf: one conversation per row.
     MultiTurn,
     /// AIPerf: entries to draw from.
     RandomPool,
@@ -20,7 +19,6 @@ pub enum Format {
     Baseten,
     /// Agent rounds with tools.
     TraceLab,
-    /// Traces of coding agents.
     Weka,
     Bailian,
     Azure,

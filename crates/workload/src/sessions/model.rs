@@ -11,7 +11,6 @@ use super::kind::Format;
 use super::notes::{RareNotes, number};
 use crate::sampling::chat::object;
 
-/// The content of a session file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// The file's name, without its directory.
@@ -112,7 +111,6 @@ tacho_core::named! {
     }
 }
 
-/// The content of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
     /// Nothing: it only gates others.
@@ -348,7 +346,6 @@ pub(crate) fn clean(ms: f64) -> f64 {
     if scaled.abs() < 9e15 { scaled.round() / 1e6 } else { ms }
 }
 
-/// Converts seconds to milliseconds.
 pub(crate) fn from_s(seconds: f64) -> f64 {
     clean(seconds * 1000.0)
 }

@@ -7,7 +7,6 @@ use super::error::TraceError;
 pub struct Options(Vec<(String, String)>);
 
 impl Options {
-    /// Parses `name=value` texts.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, TraceError> {
         let pair = |text: &'t str| match text.split_once('=') {
             Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),

@@ -26,7 +26,6 @@ pub struct ReplaySpec {
     pub seed: u32,
 }
 
-/// The requests of a trace.
 #[derive(Debug, Clone)]
 pub struct Replay {
     /// One per step, with its own messages only if the rest depends on completions.
@@ -68,7 +67,6 @@ impl Trace {
         count
     }
 
-    /// The requests of all steps.
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
         let before = self.before()?;
         let mut keeps = vec![false; self.steps.len()];

@@ -24,7 +24,6 @@ impl<'d> Row<'d> {
         self.dict.get(name).filter(|value| !matches!(value, Value::Null))
     }
 
-    /// Whether a field has a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -81,7 +80,6 @@ impl<'d> Row<'d> {
         ids.map(Some).ok_or_else(|| self.wrong(name, "must be whole numbers from 0 to 2^64 - 1"))
     }
 
-    /// The objects of a list.
     pub(crate) fn rows(&self, name: &str) -> Result<Option<Vec<Row<'d>>>> {
         let Some(items) = self.list(name)? else { return Ok(None) };
         let row = |(index, item): (usize, &'d Value)| {
@@ -137,7 +135,6 @@ impl<'d> Row<'d> {
         self.wrong(name, "is missing")
     }
 
-    /// The error for an invalid field.
     pub(crate) fn wrong(&self, name: &str, problem: impl Into<String>) -> TraceError {
         TraceError::Field { place: self.place(), field: format!("{}{name}", self.way), problem: problem.into() }
     }

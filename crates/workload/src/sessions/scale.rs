@@ -7,7 +7,6 @@ use super::error::TraceError;
 use super::limits::check_steps;
 use super::model::{Edge, History, Step, Trace, Turn, clean};
 
-/// Changes to a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scaling {
     /// Factor on times and pauses, applied after the cap.
@@ -22,7 +21,6 @@ pub struct Scaling {
     pub first: Option<usize>,
     /// Number of sessions to reach by repeating those of the file.
     pub repeat_to: Option<usize>,
-    /// Minimum requests of a session.
     pub min_turns: Option<usize>,
     /// Maximum requests of each chain of turns.
     pub max_turns: Option<usize>,

@@ -15,7 +15,6 @@ use crate::sources::layout::unpacked;
 use crate::sources::parquet::ParquetFile;
 use crate::sources::{arrow, read_text};
 
-/// The content of a path.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,

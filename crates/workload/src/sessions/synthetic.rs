@@ -11,17 +11,14 @@ use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 /// Maximum attempts to find a text with the desired number of tokens.
 const ROUNDS: usize = 20;
 
-/// Settings of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
     pub conversations: usize,
     /// Minimum and maximum turns, uniformly distributed.
     pub turns: (usize, usize),
-    /// Tokens of the first question.
     pub input_len: u64,
     /// Tokens of each later question.
     pub later_len: u64,
-    /// Tokens of a response.
     pub output_len: u64,
     /// Tokens of the common prefix of all first questions.
     pub prefix_len: u64,

@@ -10,7 +10,6 @@ use super::model::Trace;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ThinkTime {
     Constant(f64),
-    /// Uniform between two times.
     Uniform(f64, f64),
     Exponential(f64),
     /// Log-normal with this median and the standard deviation of the logarithm.

@@ -6,7 +6,6 @@ use tacho_core::yaml::{self, Node};
 pub(crate) struct Configuration {
     pub(crate) name: String,
     pub(crate) default: bool,
-    /// Splits and their file patterns.
     pub(crate) splits: Vec<(String, Vec<String>)>,
 }
 

@@ -40,7 +40,6 @@ impl Cell {
         }
     }
 
-    /// A member of a struct.
     pub(crate) fn get(&self, name: &str) -> Option<&Cell> {
         match self {
             Cell::Struct(members) => members.iter().find(|(known, _)| known == name).map(|(_, cell)| cell),
@@ -64,7 +63,6 @@ impl Cell {
         })
     }
 
-    /// The names of a struct's members.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let members = match self {
             Cell::Struct(members) => members.as_slice(),

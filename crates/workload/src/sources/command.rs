@@ -15,7 +15,6 @@ use super::jsonl::{Line, parse_object};
 use crate::Error;
 use crate::limits::{MAX_COMMAND_LINE_BYTES, MAX_COMMAND_ROWS, MAX_UNPACKED};
 
-/// The name of the source in messages.
 pub(crate) const NAME: &str = "--dataset-command";
 /// Lines that are read ahead.
 const AHEAD: usize = 64;
@@ -24,7 +23,6 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long messages are waited for after the exit.
 const MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A command that prints rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandSpec {
     pub line: String,

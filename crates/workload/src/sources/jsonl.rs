@@ -46,7 +46,6 @@ impl Lines {
         self.rows.iter().any(|row| row.object.get(field).is_some())
     }
 
-    /// The error for an invalid field of a row.
     pub(crate) fn wrong(&self, row: &Line, field: &str, expected: &'static str) -> Error {
         Error::LineField { path: self.path.clone(), line: row.number, field: field.to_owned(), expected }
     }

@@ -21,7 +21,6 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("parquet", &["parquet"]),
 ];
 
-/// The requested part of a dataset.
 pub(crate) struct Wanted<'w> {
     /// The configuration, if named.
     pub(crate) subset: Option<&'w str>,

@@ -12,7 +12,6 @@ use super::layout::kind_of;
 use super::table::Table;
 use crate::Error;
 
-/// Fields of a row.
 pub(crate) const FIELDS: [&str; 13] = [
     "prompt",
     "messages",
@@ -244,7 +243,6 @@ impl Fields<'_> {
         self.cell(field).map(read).transpose()
     }
 
-    /// A field that is a whole number.
     pub(crate) fn whole(&self, field: &str, expected: &'static str) -> Result<Option<i64>, Error> {
         match self.number(field, expected)? {
             Some(number) if number.fract() != 0.0 || number.abs() >= 9e15 => Err(self.wrong(field, expected)),

@@ -20,7 +20,6 @@ use crate::Error;
 use crate::limits::MAX_ROWS;
 use crate::parallel;
 
-/// Rows of files of one kind.
 pub(crate) struct Table {
     files: Vec<DataFile>,
 }
@@ -240,12 +239,10 @@ impl Row {
         self.images.iter().any(|known| known == column)
     }
 
-    /// A column that must be a text.
     pub(crate) fn text(&self, column: &str) -> Result<&str, Error> {
         self.get(column).and_then(Cell::text).ok_or_else(|| self.wrong(column, "a text"))
     }
 
-    /// A column that must be a number.
     pub(crate) fn number(&self, column: &str) -> Result<f64, Error> {
         self.get(column).and_then(Cell::number).ok_or_else(|| self.wrong(column, "a number"))
     }

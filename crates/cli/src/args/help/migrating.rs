@@ -65,7 +65,6 @@ pub(crate) fn command(word: &str) -> Option<String> {
     Some(row.advice(word))
 }
 
-/// The tables of the page as text.
 pub(crate) fn listing(width: usize) -> String {
     let mut out = String::new();
     let mut before = "";

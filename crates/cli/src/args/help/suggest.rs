@@ -147,7 +147,6 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     elsewhere(table, || migrating::stray(word)).or_else(|| takes.then(|| format!("use {flag} {word}")))
 }
 
-/// A hint for a number with a unit.
 fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     let flag = table.flags.iter().find(|flag| flag.title() == title)?;
     let has_unit = value.starts_with(|c: char| c.is_ascii_digit());

@@ -238,7 +238,6 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
     out
 }
 
-/// The keys of all metrics.
 fn keys(width: usize) -> String {
     let latency = |times: &Times| {
         let key = times.key(Statistic::Percentile(99.0));

@@ -76,7 +76,6 @@ flags! {
 }
 
 impl MmProcessorArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.check()?;

@@ -154,7 +154,6 @@ const OLD: &[Flag] = &[
 ];
 
 impl ThroughputArgs {
-    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = Self::from(v);
         args.dataset_path = args.dataset_path.or(args.dataset.take());

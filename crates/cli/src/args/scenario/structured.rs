@@ -165,7 +165,6 @@ impl StructuredFlags {
         (!self.no_structured_output).then_some(self.structured_output_ratio)
     }
 
-    /// The arguments of a sweep at one rate.
     fn point(&self, v: &Values, rate: &str) -> Result<StructuredArgs, ArgError> {
         let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
         let number =

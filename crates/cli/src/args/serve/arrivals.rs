@@ -57,7 +57,6 @@ fn seconds(run: &ServeArgs, classes: &[ClassArgs]) -> Result<f64, Refusal> {
 }
 
 impl ClassArgs {
-    /// What is wrong with the arrivals of this class.
     fn check(&self, own_process: bool) -> Result<(), String> {
         let details = self.own.given_of(DETAILS).next();
         if let Some(flag) = details.filter(|_| !own_process) {

@@ -23,7 +23,6 @@ pub(crate) struct ClassArgs {
     pub(crate) weight: Option<f64>,
     /// The run's arguments with those of the class.
     pub(crate) args: ServeArgs,
-    /// The flags of the class alone.
     pub(crate) own: Values,
 }
 

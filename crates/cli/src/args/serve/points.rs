@@ -70,7 +70,6 @@ pub(crate) struct PointArgs {
     pub(crate) loads: Vec<Load>,
     pub(crate) percentiles: Vec<f64>,
     factor: Option<i64>,
-    /// The flag that requests a series.
     pub(crate) flag: Option<&'static str>,
     pub(crate) compare: Option<Vec<PathBuf>>,
 }
@@ -117,7 +116,6 @@ fn list<T>(setting: Setting<'_>, read: fn(&str) -> Option<T>, allowed: &'static 
 }
 
 impl ServeArgs {
-    /// The arguments of one load of a series.
     pub(crate) fn at(&self, load: Load) -> ServeArgs {
         let mut own = self.clone();
         own.points = PointArgs::default();

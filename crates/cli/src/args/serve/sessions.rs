@@ -26,7 +26,6 @@ pub(super) static USERS: Group = group(
 .tagged(SAVED_DEFAULT);
 
 flags! {
-    /// Sessions instead of a dataset.
     SessionArgs {
         FLAGS [
             file: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,

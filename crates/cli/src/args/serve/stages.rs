@@ -54,7 +54,6 @@ impl StageArg {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StageArgs {
     list: Vec<StageArg>,
-    /// The checked stages, if there are any.
     pub(crate) stages: Option<Stages>,
     /// The stages as classes, if one has a dataset of its own.
     pub(crate) datasets: Vec<ClassArgs>,

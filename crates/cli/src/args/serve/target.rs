@@ -16,7 +16,6 @@ use crate::args::shared::tags::{NEEDS_SERVER, PER_CLASS, PER_STAGE, SAVED};
 /// All backends: vLLM's in its order, then the names of its older script, then its demonstration server.
 pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
 
-/// A backend by name or by file.
 const BACKEND: Kind = ChoiceOrFile(BACKENDS, BackendKind::FILE_ENDINGS);
 
 flags! {

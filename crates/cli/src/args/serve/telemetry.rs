@@ -21,7 +21,6 @@ flags! {
             interval: Option<f64> = own(&["--telemetry"], OptionalStr, "SEC", Unset, &TELEMETRY,
                 "Sample this machine's NVIDIA GPUs, CPU, memory and network. Every 0.5 s, or SEC; reports energy, power and joules per \
                  token, and stores all series.").between(0.02, 3600.0) => interval;
-            /// Endpoints of other exporters.
             urls: Vec<String> = own(&["--telemetry-url"], Repeated, "URL", Unset, &TELEMETRY,
                 "Sample Prometheus endpoints too: /metrics of other replicas, or a DCGM exporter, whose GPUs replace this machine's. \
                  Each is stored under its address.") => addresses;

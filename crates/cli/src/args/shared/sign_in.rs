@@ -45,7 +45,6 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FLAGS.iter().map(|flag| flag.names[0])
 }
 
-/// The given flags and values as arguments.
 pub(crate) fn words(values: &Values) -> Vec<String> {
     names().flat_map(|name| values.words(name)).collect()
 }

@@ -38,7 +38,6 @@ flags! {
 }
 
 flags! {
-    /// The flags of every sweep over servers and clients.
     SweepFlags {
         COMMANDS_ROWS [
             serve_cmd: Option<String> = vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,

@@ -16,7 +16,6 @@ fn golden_case(name: &str) -> (Json, ServeArgs) {
     (case, ServeArgs::read(values(&argv).unwrap()).unwrap())
 }
 
-/// The namespace that vLLM printed.
 fn golden_namespace(name: &str) -> String {
     let text = golden_text(&format!("console/{name}.txt"));
     let line = text.lines().find(|line| line.starts_with("Namespace(")).unwrap();

@@ -9,7 +9,6 @@ use crate::args::offline::throughput::ThroughputArgs;
 use crate::commands::dataset::{Source, hash_seed};
 use crate::commands::sim::hub;
 
-/// The workload of `tacho throughput`.
 pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| throughput_source(args, seed, count).spec(args.effective_dataset());
     offline(
@@ -20,7 +19,6 @@ pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkloa
     )
 }
 
-/// The workload of `tacho mm-processor`.
 pub(crate) fn multimodal(args: &MmProcessorArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| multimodal_source(args, seed, count).spec(&args.dataset_name);
     offline(
@@ -44,7 +42,6 @@ fn offline(
     Ok(OfflineWorkload::Sample { measured: Box::new(spec(seed, prompts)?), warmup })
 }
 
-/// Dataset inputs of `tacho throughput`.
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
         flags: &args.common.datasets,

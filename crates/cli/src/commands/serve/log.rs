@@ -15,7 +15,6 @@ use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::outputs::own_command;
 use crate::commands::values_for;
 
-/// File extension of logs.
 const ENDING: &str = "rows";
 
 /// The log to write; `command` is the command line. By default, there is a log next to each result, and for each run

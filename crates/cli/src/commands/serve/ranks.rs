@@ -28,7 +28,6 @@ pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
     Ok(place)
 }
 
-/// The membership by the rank flags alone.
 pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Membership>> {
     let get = |name: &str| std::env::var(name).ok();
     Ok(Membership::find(&args.options(), &get, std::os::unix::process::parent_id())?)

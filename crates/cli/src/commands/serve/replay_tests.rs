@@ -100,7 +100,6 @@ fn pick<'a>(random: &mut Random, choices: &[&'a str]) -> &'a str {
     choices[random.randint(0, choices.len() as i64 - 1) as usize]
 }
 
-/// A random command line for this backend.
 fn command(random: &mut Random, backend: &str, directory: &Path) -> Vec<String> {
     let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let datasets = [

@@ -64,7 +64,6 @@ fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))
 }
 
-/// Conversations generated from a dataset.
 fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<SessionSource> {
     if made.is_sharegpt() {
         let path = PathBuf::from(args.dataset.path.clone().unwrap_or_default());

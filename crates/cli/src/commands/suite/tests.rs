@@ -11,7 +11,6 @@ use tacho_run::suite::{Test, TestKind, parse_tests};
 use super::hardware::Machine;
 use crate::args::suite::SuiteArgs;
 
-/// All tests in execution order.
 pub(super) fn load(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<Test>> {
     let selector = Regex::new(&args.test_selector)
         .map_err(|error| anyhow!("--test-selector {:?} is not a regular expression: {error}", args.test_selector))?;

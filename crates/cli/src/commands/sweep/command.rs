@@ -14,7 +14,6 @@ use crate::args::shared::tags::{ONE_RUN, SCREEN};
 use crate::args::sim::{self, SimArgs};
 use crate::commands::{COMMANDS, values_for};
 
-/// Whether a command calls this program.
 pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }

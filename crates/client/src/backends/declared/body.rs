@@ -45,9 +45,7 @@ pub(super) struct Body {
     form: Form,
     /// The templates that are not just a variable, if there are any.
     engine: Option<Engine>,
-    /// The variables that the engine needs.
     used: Vec<&'static str>,
-    /// All variables of the template.
     named: Vec<&'static str>,
     /// Whether sampling flags, `--extra-body` and the request's own fields are added.
     pub(super) takes_extras: bool,
@@ -182,7 +180,6 @@ pub(super) fn inside(text: &str) -> Option<&str> {
 #[derive(Default)]
 struct Compiler {
     templates: Vec<Source>,
-    /// The lines of the templates.
     lines: Vec<usize>,
     named: Vec<&'static str>,
     count: usize,
@@ -256,7 +253,6 @@ fn note(list: &mut Vec<&'static str>, name: &'static str) {
     }
 }
 
-/// The variables of one request.
 struct Scope<'r> {
     payload: &'r PayloadSpec,
     request: &'r Request,

@@ -32,7 +32,6 @@ pub(in crate::backends) struct DeclaredDecoder {
     counted: Option<u64>,
 }
 
-/// The tokens of one event.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     tokens: u64,
@@ -303,7 +302,6 @@ impl DeclaredDecoder {
         }
     }
 
-    /// Whether the end mark has arrived.
     pub(in crate::backends) fn is_closed(&self) -> bool {
         self.done
     }

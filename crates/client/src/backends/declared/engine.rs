@@ -25,7 +25,6 @@ pub(super) type Compiled = (bool, String);
 /// [`Engine::sandboxed`] or [`Engine::local`].
 pub(super) type Compile = fn(&[Source]) -> Result<(Engine, Vec<Compiled>), String>;
 
-/// The variables of one request.
 pub(super) type Context = Vec<(String, Value)>;
 
 /// The values of all templates, `None` for undefined ones; or why there are none.
@@ -49,7 +48,6 @@ impl From<JinjaError> for TemplateError {
     }
 }
 
-/// The compiled templates of a body.
 pub(super) enum Engine {
     Local(Local),
     Helper(Helper),
@@ -76,7 +74,6 @@ impl Engine {
         Ok((Engine::Helper(helper), compiled))
     }
 
-    /// The values of all templates.
     pub(super) fn values(&self, context: &Context) -> Result<Vec<Option<Value>>, TemplateError> {
         let (values, problem) = match self {
             Engine::Local(local) => return local.values(context),
@@ -102,7 +99,6 @@ fn serve(stream: &mut UnixStream) -> io::Result<()> {
     }
 }
 
-/// Templates in this process.
 pub(super) struct Local {
     environment: &'static Environment<'static>,
     templates: Vec<Template>,

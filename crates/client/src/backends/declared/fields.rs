@@ -27,7 +27,6 @@ impl From<SyntaxError> for Problem {
     }
 }
 
-/// A mapping of the file.
 pub(super) struct Fields<'n> {
     /// Its name in messages, with a dot at the end; empty for the file itself.
     prefix: String,
@@ -107,7 +106,6 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// The members in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'n Key, &'n Node)> {
         self.entries.iter().map(|(key, node)| (key, node))
     }

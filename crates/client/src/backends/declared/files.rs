@@ -40,7 +40,6 @@ pub fn built_in_file(name: &str) -> Option<&'static str> {
     BUILT_IN_FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// What the file of a built-in backend describes.
 pub(super) fn description(name: &str) -> Option<&'static Declared> {
     static READ: [OnceLock<Declared>; BUILT_IN_FILES.len()] = [const { OnceLock::new() }; BUILT_IN_FILES.len()];
     let at = BUILT_IN_FILES.iter().position(|(known, _)| *known == name)?;

@@ -9,7 +9,6 @@ use crate::backends::scan::{Cursor, Kind, NotJson, unescape, whole};
 /// Selectors and conditions are bits of one number.
 pub(super) const MAX: usize = 64;
 
-/// A value that a selector found.
 #[derive(Debug, Clone)]
 pub(super) struct Hit {
     pub(super) selector: u8,
@@ -34,7 +33,6 @@ impl Hit {
     }
 }
 
-/// The result of one event.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) hits: Vec<Hit>,

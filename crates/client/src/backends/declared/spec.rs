@@ -9,7 +9,6 @@ use super::path;
 use super::program::{Accepted, MAX, Program};
 use tacho_core::yaml::{Node, Tree};
 
-/// What a selector finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Text,
@@ -84,7 +83,6 @@ pub(crate) struct Prefix {
     pub(crate) counts_head: bool,
 }
 
-/// The source of token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tokens {
     Usage,

@@ -36,7 +36,6 @@ pub struct TraceEvent {
 }
 
 impl Trace {
-    /// Records from now on.
     pub fn start(&self) {
         self.on.store(true, Ordering::Relaxed);
         *self.lock() = Seen::default();

@@ -63,7 +63,6 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The keys of a section of a file.
 pub(in crate::sign_in) fn profile(text: &str, section: &str) -> Option<AwsKeys> {
     let is_header = |line: &str| line.starts_with('[');
     let named = |line: &str| line.trim_matches(['[', ']']).split_whitespace().eq(section.split_whitespace());

@@ -8,7 +8,6 @@ use crate::transport::http1::Reader;
 
 const REQUEST: &[u8] = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}";
 
-/// A frame of stream `stream`.
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     let length = content.len() as u32;
     let mut frame = length.to_be_bytes()[1..].to_vec();

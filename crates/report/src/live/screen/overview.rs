@@ -100,7 +100,6 @@ fn health(shown: &Snapshot) -> Vec<Part> {
     parts
 }
 
-/// The page below title and progress.
 pub(super) fn draw(grid: &mut Grid, area: Area, shown: &Snapshot, (span, metric): (Span<'_>, usize)) {
     let mut rows = flow(rates(shown), area.width - 2);
     let most_rows = if area.height >= 20 { 4 } else { 3 };

@@ -13,7 +13,6 @@ use crate::tables::markdown::Table;
 
 type Group = Vec<(String, String)>;
 
-/// One figure: a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     pub group: Group,

@@ -49,7 +49,6 @@ pub(crate) fn traffic(plan: &ServePlan, timeline: &Timeline, sink: &dyn EventSin
     plan.preamble(sink, &format!("Maximum request concurrency: {limit}"));
 }
 
-/// Says that the run begins.
 pub(crate) fn start(plan: &ServePlan, prepared: &Prepared, requests: u64, sink: &dyn EventSink) {
     let LoadTitle { model, server, load } = title(plan, prepared);
     let requests = if requests == 0 { String::new() } else { format!(", {requests} requests") };

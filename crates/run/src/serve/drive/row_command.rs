@@ -16,7 +16,6 @@ use tacho_metrics::{Caveat, Sample};
 
 use crate::Error;
 
-/// Rows that may wait for the command.
 const MAX_WAITING: u64 = 1 << 14;
 /// Rows that are written at once.
 const PART: usize = 64;
@@ -38,12 +37,10 @@ pub struct RowCommandPlan {
 /// Numbers that the run and the thread share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Rows handed to the thread.
     accepted: AtomicU64,
     /// Rows that the thread has written, or could not.
     handled: AtomicU64,
     written: AtomicU64,
-    /// The command takes no more rows.
     closed: AtomicBool,
 }
 

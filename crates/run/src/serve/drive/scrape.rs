@@ -13,12 +13,10 @@ use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
 use crate::Error;
 use crate::plan::ServePlan;
 
-/// Timeout of a scrape during the run.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest sleep, so that the end of the run is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 
-/// One scrape of the server's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Scrape {
     pub(crate) speculative: Option<SpeculativeCounters>,

@@ -30,14 +30,12 @@ pub(crate) fn is_endless(plan: &ServePlan, prepared: &Prepared) -> bool {
     plan.traffic.stops.endless && sampled && plan.traffic.max_concurrency.is_some() && prepared.timeline.is_at_once()
 }
 
-/// Generates requests as they are needed.
 pub(crate) struct Supplier<'a> {
     pub(crate) plan: &'a ServePlan,
     pub(crate) prepared: &'a Prepared,
     pub(crate) components: &'a Components,
     pub(crate) requests: &'a RequestTable,
     pub(crate) supply: &'a Supply,
-    /// The requests that this rank sends.
     pub(crate) shard: &'a Shard,
 }
 

@@ -117,7 +117,6 @@ pub(crate) fn is_greedy(plan: &ServePlan) -> bool {
     given == Some(0.0) || plan.endpoint.backend.fixes_temperature()
 }
 
-/// Number of prompts to check.
 const PROMPTS: usize = 3;
 
 /// A caveat if the tokenizer and the server's count a few prompts differently; `None` if the server does not count tokens,

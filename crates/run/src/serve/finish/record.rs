@@ -60,7 +60,6 @@ pub(crate) struct Observed {
     pub(crate) missed_rows: Option<u64>,
 }
 
-/// Computes the record of a run with this setup.
 pub(crate) fn compute(
     prepared: &Prepared,
     setup: Setup,
@@ -104,7 +103,6 @@ pub(crate) fn compute(
 /// Wake-up lags kept per worker: enough for percentiles, and small compared with the rows of a log.
 const MAX_LAGS: usize = 4096;
 
-/// The statistics of a worker for the record.
 pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
     let sample = |nanos: &[u64]| {
         nanos.iter().step_by(nanos.len().div_ceil(MAX_LAGS).max(1)).map(|&nanos| nanos as f64 / 1e9).collect()

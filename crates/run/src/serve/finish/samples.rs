@@ -14,7 +14,6 @@ use crate::serve::log::rows::Rows;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::Compact;
 
-/// Settings of the conversion.
 pub(crate) struct SampleSpec<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) tokenizer: Option<&'a Tokenizer>,
@@ -23,7 +22,6 @@ pub(crate) struct SampleSpec<'a> {
     pub(crate) keep_texts: bool,
     /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
-    /// Scores of a command by request.
     pub(crate) scores: Option<&'a HashMap<usize, Value>>,
 }
 
@@ -51,7 +49,6 @@ impl<'a> SampleSpec<'a> {
     }
 }
 
-/// The sample of a row.
 pub(crate) fn sample(
     row: Observation,
     request: &RequestInfo,
@@ -97,7 +94,6 @@ impl SampledRows {
     }
 }
 
-/// Samples during the conversion.
 struct SampleBuilder {
     samples: Gather,
     cut_off: u64,

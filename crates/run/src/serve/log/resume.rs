@@ -12,12 +12,10 @@ use crate::Error;
 use crate::serve::finish::record::{self, WallClock};
 use crate::serve::log::rows::Rows;
 
-/// The state of an earlier run.
 pub(crate) struct Earlier {
     /// Its log, which keeps the rows.
     stored: Stored,
     segments: Vec<Span>,
-    /// The state of each request.
     known: Vec<Known>,
     /// Requests with a complete response.
     pub(crate) answered: usize,
@@ -25,7 +23,6 @@ pub(crate) struct Earlier {
     cut_off: u64,
 }
 
-/// The state of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Known {
     Nothing,

@@ -22,7 +22,6 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Collects the samples of the rows.
     pub(crate) fn gather(&self) -> Gather {
         let spilled = |(directory, room): &(PathBuf, usize)| Gather::beyond(*room, SpillFile::in_directory(directory));
         self.spill.as_ref().map_or_else(Gather::default, spilled)
@@ -74,7 +73,6 @@ pub(crate) fn check_read_back(directory: Option<&Path>, samples: &Samples) -> Re
     Err(Error::Spill { directory: directory.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() })
 }
 
-/// Approximate memory of a row.
 pub(crate) fn size(row: &Observation) -> usize {
     let lists = 8 * (row.chunks.capacity() + row.token_counts.capacity()) + 4 * row.text_ends.capacity();
     size_of::<Observation>() + lists + row.text.capacity()

@@ -37,7 +37,6 @@ pub(crate) struct RowStore<'a> {
 }
 
 impl<'a> RowStore<'a> {
-    /// A store that logs to `log`.
     pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, texts: Texts) -> Self {
         let (began, kept) = (Timestamp::NEVER, Vec::new());
         RowStore {
@@ -127,7 +126,6 @@ impl RowSink for RowStore<'_> {
     }
 }
 
-/// How response texts are kept.
 pub(crate) struct Texts {
     /// Whether texts are kept even if token counting does not need them.
     keep: bool,

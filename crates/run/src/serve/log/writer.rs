@@ -124,7 +124,6 @@ impl<'a> RowLog<'a> {
         self.fault.clone().map(|reason| Caveat::LogIncomplete { reason })
     }
 
-    /// Ends the log with its summary.
     pub(crate) fn finish(mut self, closing: &Value) {
         if let State::Open(log) = std::mem::replace(&mut self.state, State::Over)
             && let Err(error) = log.finish(closing)

@@ -112,7 +112,6 @@ fn marked(text: &str) -> Option<f64> {
     MARKED.captures_iter(text).last().and_then(|found| number(&found[1]))
 }
 
-/// The content of the last `\boxed{…}`.
 fn boxed(text: &str) -> Option<&str> {
     let rest = &text[text.rfind("\\boxed{")? + "\\boxed{".len()..];
     let mut depth = 1;

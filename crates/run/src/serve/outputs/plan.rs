@@ -55,7 +55,6 @@ pub enum ReferenceSource {
     File(PathBuf),
 }
 
-/// How outputs are graded.
 #[derive(Debug, Clone)]
 pub enum GradePlan {
     Rule(GradeRule),

@@ -79,7 +79,6 @@ pub(crate) fn references(
     Ok(Some(Checker::new(references, of_request, plan.report.keep_texts)))
 }
 
-/// A request that is sent alone.
 #[derive(Clone)]
 struct Candidate {
     /// Its first index.

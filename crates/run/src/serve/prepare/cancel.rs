@@ -8,7 +8,6 @@ use crate::plan::Cancellation;
 /// Seed offset that keeps other draws unchanged.
 const SEED: u32 = 0xca9c;
 
-/// Chooses the requests to cancel.
 pub(crate) struct Cancellations {
     cancellation: Cancellation,
     random: RandomState,

@@ -44,7 +44,6 @@ impl Prepared {
         Some(Provenance { dataset_sha256: self.dataset_sha256.clone(), ..known })
     }
 
-    /// The settings of all bodies.
     pub fn payload(&self, plan: &ServePlan) -> PayloadSpec {
         let traffic = &plan.traffic;
         PayloadSpec {
@@ -124,7 +123,6 @@ impl Prepared {
         self.sessions.as_ref().map(SessionWorkload::steps)
     }
 
-    /// Connections to open in advance.
     pub(crate) fn connections(&self, max_concurrency: Option<usize>) -> ClientPlan {
         if let Some(sessions) = &self.sessions {
             return sessions.connections(max_concurrency, PRECONNECT);

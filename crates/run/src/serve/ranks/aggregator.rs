@@ -15,7 +15,6 @@ use crate::serve::request_table::RequestTable;
 /// Interval between two checks of a wait.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Receives the rows of all ranks.
 pub(in crate::serve) struct Aggregator<'a> {
     pub(in crate::serve) fan: Fan<'a>,
     pub(in crate::serve) shard: &'a Shard,
@@ -27,7 +26,6 @@ pub(in crate::serve) struct Peers<'a> {
     coordinator: &'a Coordinator,
     member: &'a Membership,
     interrupt: &'a StopSignal,
-    /// Ends this run, for any reason.
     stop: &'a StopSignal,
     /// How long in-flight requests may take after that.
     grace: Duration,

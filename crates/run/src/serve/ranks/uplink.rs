@@ -26,7 +26,6 @@ pub(super) struct Uplink<'a> {
     stop: &'a StopSignal,
     pub(super) clock: SystemClock,
     counters: Arc<Counters>,
-    /// This rank's log.
     log: Option<PathBuf>,
 }
 

@@ -114,7 +114,6 @@ fn is_variant(name: &str, own: &str) -> bool {
     Path::new(name).file_name().is_some_and(|file| file == name) && without(name) == without(own)
 }
 
-/// Receives this rank's rows.
 struct RankRows<'a> {
     uplink: &'a Uplink<'a>,
     log: Option<RowLog<'a>>,

@@ -15,7 +15,6 @@ pub(crate) struct Compact {
 }
 
 impl Compact {
-    /// Adds the next request.
     pub(crate) fn push(&mut self, request: RequestInfo) {
         let place = self.lens.len();
         if place == 0 {

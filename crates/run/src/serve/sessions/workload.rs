@@ -26,7 +26,6 @@ use crate::serve::prepare::lora;
 /// Seed offset of tool latencies, which keeps other draws unchanged.
 const TOOL_SEED: u32 = 0x7001;
 
-/// Sessions that are ready to run.
 #[derive(Debug)]
 pub struct SessionWorkload {
     pub trace: Trace,
@@ -51,7 +50,6 @@ pub struct SessionWorkload {
 }
 
 impl SessionWorkload {
-    /// Builds the requests and their dependencies.
     pub(in crate::serve) fn new(
         plan: &SessionsPlan,
         mut trace: Trace,
@@ -380,7 +378,6 @@ fn keep_distance(trace: &mut Trace, gap_ms: f64) {
 #[derive(Debug)]
 struct Contexts {
     graph: Graph,
-    /// Number of sessions in progress.
     sessions: usize,
     /// The last completed request of each branch.
     last: HashSet<usize>,

@@ -18,7 +18,6 @@ const MAX_LOAD: f64 = 0.1;
 /// Checks in a row that must agree.
 const AGREEING_CHECKS: usize = 2;
 
-/// Watches the precision of a metric.
 pub(super) struct Precise<'a> {
     wanted: &'a Precision,
     requests: &'a RequestTable,

@@ -64,7 +64,6 @@ pub(super) fn demo(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Pro
 }
 
 pub(crate) struct Other {
-    /// Per choice: the text so far.
     texts: Vec<String>,
     /// What is before and after an event.
     frame: (&'static str, &'static str),

@@ -22,7 +22,6 @@ const MAX_DIMENSIONS: i64 = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
     Embeddings,
-    /// `/embeddings` of an Infinity server.
     Infinity,
     Plain,
     Score,
@@ -175,7 +174,6 @@ impl Ask {
     }
 }
 
-/// What all responses contain.
 struct Reply<'a> {
     app: &'a App,
     id: &'a str,

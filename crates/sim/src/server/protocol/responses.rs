@@ -70,7 +70,6 @@ fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
     Ok(all)
 }
 
-/// An item of the input as a message.
 fn as_message(item: &Value) -> Value {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     match item.get("type").and_then(Value::as_str) {

@@ -21,14 +21,11 @@ pub(crate) enum Endpoint {
     Responses,
     Transcription,
     Translation,
-    /// `/generate_stream` of Text Generation Inference.
     Tgi,
-    /// `generate_stream` of a Triton model.
     Triton,
     /// `/v1/messages`, Anthropic's protocol.
     Messages,
     Sglang,
-    /// `/generate` of vLLM's demonstration server.
     Demo,
 }
 
@@ -91,7 +88,6 @@ pub(crate) struct Ask {
 pub(crate) enum Transfer {
     #[default]
     None,
-    /// Another engine will fetch its KV.
     Offered,
     /// Its KV comes from another engine.
     Fetched,

@@ -38,7 +38,6 @@ impl Fields {
         }
     }
 
-    /// The fields of a form, all strings.
     pub(crate) fn from_texts(texts: impl IntoIterator<Item = (String, String)>) -> Fields {
         Fields(texts.into_iter().map(|(name, text)| (name, Value::Str(text))).collect())
     }

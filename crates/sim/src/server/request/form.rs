@@ -5,7 +5,6 @@ use super::problem::Problem;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) texts: Vec<(String, String)>,
-    /// The content of the file field.
     pub(crate) file: Option<Vec<u8>>,
 }
 

@@ -85,7 +85,6 @@ impl Problem {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Problem(Problem),
-    /// The connection is to be aborted.
     Abort(io::Error),
 }
 

@@ -37,14 +37,12 @@ pub(crate) enum Source {
     /// A text, and whether special tokens are added.
     Text(String, bool),
     Ids(Vec<u32>),
-    /// A rendered conversation: texts and media.
     Conversation(Vec<Part>),
     /// An audio clip of this many tokens; equal ones have equal hashes.
     Audio {
         hash: u64,
         tokens: u64,
     },
-    /// Two texts that are scored together.
     Pair(String, String),
 }
 
@@ -119,7 +117,6 @@ impl Source {
         }
     }
 
-    /// Bytes of text to tokenize.
     pub(crate) fn text_len(&self) -> usize {
         self.texts().iter().map(|text| text.len()).sum()
     }

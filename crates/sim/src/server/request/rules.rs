@@ -44,7 +44,6 @@ const SAMPLING: &[Rule] = &[
     }),
 ];
 
-/// Rules of completions and chat completions.
 const COMMON: &[Rule] = &[
     ("stream_options", "expected only with stream", |fields| {
         fields.truthy("stream_options") && !fields.truthy("stream")

@@ -9,7 +9,6 @@ const EXTRAS: Kind = Map(&Either(&[Text, Float, List(&Any)]));
 const IDS: Kind = List(&IntFrom(0));
 const EFFORTS: Kind = OneOf(&["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
 
-/// Fields of completions and chat completions.
 const SAMPLING: &[Group] = &[
     nullable(Text, &["model", "user", "session_id"]),
     optional(Text, &["request_id"]),

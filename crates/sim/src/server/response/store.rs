@@ -9,7 +9,6 @@ const MAX_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    /// The conversation including the response.
     pub(crate) messages: Vec<Value>,
     pub(crate) body: String,
 }

@@ -20,7 +20,6 @@ fn draw(seed: u64, prompt: &[u32]) -> u64 {
     Draw { seed, request_seed: None, prompt, choice: 0 }.number()
 }
 
-/// The numbers as little-endian bytes.
 pub(crate) fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

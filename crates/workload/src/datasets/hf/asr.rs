@@ -10,7 +10,6 @@ use crate::sampling::chat::object;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
-/// The datasets of this kind.
 pub(super) const IDS: &[&str] = &[
     "openslr/librispeech_asr",
     "facebook/voxpopuli",

@@ -8,7 +8,6 @@ use crate::requests::carrier::Carrier;
 use crate::sampling::selection::Selection;
 use crate::sources::table::Row;
 
-/// How rows become requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loader {
     VisionArena,

@@ -7,7 +7,6 @@ use crate::Error;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
-/// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error> {

@@ -38,7 +38,6 @@ fn made(spec: &RowsSpec) -> Result<Sampled, Error> {
     with_builtin(|context| sample(spec, context))
 }
 
-/// The requests of a file with this text.
 fn file(name: &str, text: &str, change: impl Fn(RowsSpec) -> RowsSpec, map: &[&str]) -> Result<Sampled, Error> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);

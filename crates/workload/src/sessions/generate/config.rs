@@ -8,14 +8,11 @@ use super::distribution::{Distribution, Number};
 use crate::sessions::error::TraceError;
 use crate::sessions::row::Row;
 
-/// The configuration of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratorConfig {
     pub num_conversations: usize,
     pub text_files: Vec<String>,
-    /// Whether to print statistics tables.
     pub print_stats: bool,
-    /// Messages of a conversation.
     pub num_turns: Distribution,
     /// Tokens of the prefix common to all conversations.
     pub common_prefix_num_tokens: Distribution,

@@ -8,7 +8,6 @@ use tacho_pyrand::RandomState;
 use crate::sessions::error::TraceError;
 use crate::sessions::row::Row;
 
-/// A distribution of lengths or counts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     Constant(Number),
@@ -49,7 +48,6 @@ impl Drawn {
 }
 
 impl Distribution {
-    /// Draws `count` values.
     pub fn sample(&self, random: &mut RandomState, count: usize) -> Drawn {
         match self {
             Distribution::Constant(Number::Whole(value)) => Drawn::Whole(vec![*value; count]),

@@ -42,12 +42,10 @@ pub(crate) enum Kind {
 /// The values of one turn, each with the column it came from.
 pub(crate) type Cells<'d> = BTreeMap<Kind, (&'d str, &'d Value)>;
 
-/// Whether a field is a column with prompt content.
 pub(crate) fn is_prompt(field: &str) -> bool {
     matches!(kind(field), Some((Kind::Text | Kind::Messages, _)))
 }
 
-/// Reads the rows, each as a session.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
     let mut trace = source.trace();
     for (index, row) in source.rows()?.iter().enumerate() {

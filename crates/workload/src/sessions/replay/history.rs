@@ -63,7 +63,6 @@ impl<'a> ReceivedResponse<'a> {
     }
 }
 
-/// A conversation under construction.
 #[derive(Default)]
 struct Transcript {
     messages: Vec<Value>,

@@ -27,7 +27,6 @@ const WORDS: [&str; 16] = [
     "meadow", "north", "orchid", "prairie",
 ];
 
-/// The pattern of a supported format.
 pub(super) fn of_format(format: &str) -> Option<&'static str> {
     PATTERNS.iter().find(|(name, _)| *name == format).map(|(_, pattern)| *pattern)
 }

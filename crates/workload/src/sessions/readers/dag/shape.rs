@@ -10,7 +10,6 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Validates the dependencies between the sessions.
     pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self> {
         let mut indices = HashMap::new();
         for (index, session) in sessions.iter().enumerate() {
