@@ -1,10 +1,10 @@
 //! The four offline commands: vLLM's flags, pass-through of engine flags, and vLLM's errors.
 
-use serde_json::Value as Json;
 use tacho_args::flag::{Flag, Kind, Origin, Table};
-use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::json::{Dict, Value};
 use tacho_testkit::golden_json;
 
+use super::parity::{assert_default, assert_rows, names};
 use super::*;
 use crate::args::offline::{Backend, LATENCY_TABLE, STARTUP_TABLE, mm_processor, namespace, throughput};
 
@@ -23,50 +23,11 @@ fn rows(table: &'static Table, origin: Origin) -> Vec<&'static Flag> {
     table.flags.iter().filter(|flag| flag.origin == origin).collect()
 }
 
-fn strings(option: &Json) -> Vec<&str> {
-    option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
-}
-
-fn same_default(flag: &Flag, theirs: &Json, name: &str) {
-    let ours = dumps(&flag.preset.value());
-    if theirs["$float"] == "inf" {
-        assert_eq!(ours, "Infinity", "{name}");
-    } else if let Some(repr) = theirs["$repr"].as_str().filter(|repr| repr.starts_with("{(")) {
-        assert_eq!(ours.replace('"', ""), repr, "{name}");
-    } else if !theirs.is_object() || theirs.get("$repr").is_none() && theirs.get("$suppress").is_none() {
-        assert_eq!(ours, dumps(&tacho_core::json::parse(&theirs.to_string()).unwrap()), "{name}");
-    }
-}
-
 #[test]
 fn own_flags_are_vllms_in_vllms_order() {
     for (command, table) in COMMANDS {
         let golden = golden_json(&format!("cli/{command}.json"));
-        let options = golden["options"].as_array().unwrap();
-        let ours = rows(table, Origin::Vllm);
-        let names: Vec<Vec<&str>> = ours.iter().map(|flag| flag.names.to_vec()).collect();
-        assert_eq!(names, options.iter().map(strings).collect::<Vec<_>>(), "{command}");
-        for (flag, option) in ours.into_iter().zip(options) {
-            if flag.kind == Kind::Help {
-                continue;
-            }
-            let name = format!("{command} {}", flag.names[0]);
-            assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
-            same_default(flag, &option["default"], &name);
-            let kind = match flag.kind {
-                Kind::Int => Some("int"),
-                Kind::Float => Some("float"),
-                Kind::Json => Some("json (json.loads)"),
-                Kind::Custom(reader) => Some(reader.name),
-                Kind::Str | Kind::Choice(_) => Some("str"),
-                _ => None,
-            };
-            assert_eq!(option["type"].as_str(), kind, "{name}");
-            if let (Kind::Choice(ours), Some(theirs)) = (flag.kind, option["choices"].as_array()) {
-                let theirs: Vec<&str> = theirs.iter().map(|choice| choice.as_str().unwrap()).collect();
-                assert!(ours.starts_with(&theirs), "{name}: vLLM's come first");
-            }
-        }
+        assert_rows(command, &rows(table, Origin::Vllm), &golden["options"]);
     }
 }
 
@@ -76,10 +37,12 @@ fn engine_flags_that_are_read_are_vllms() {
         let golden = golden_json(&format!("cli/{command}.json"));
         let options = golden["engine_options"].as_array().unwrap();
         for flag in rows(table, Origin::Engine) {
-            let option = options.iter().find(|option| strings(option) == flag.names);
+            let option = options.iter().find(|option| names(option) == flag.names);
             let option = option.unwrap_or_else(|| panic!("vLLM's {command} lacks {:?}", flag.names));
-            if !(command == "latency" && flag.names[0] == "--enable-prefix-caching") {
-                same_default(flag, &option["default"], flag.names[0]);
+            // vLLM's parser fills in what is not in JSON.
+            let known = option["default"].get("$repr").is_none() && option["default"].get("$suppress").is_none();
+            if known && !(command == "latency" && flag.names[0] == "--enable-prefix-caching") {
+                assert_default(flag, &option["default"]);
             }
         }
     }
@@ -87,45 +50,12 @@ fn engine_flags_that_are_read_are_vllms() {
 
 #[test]
 fn engine_words_are_handed_on_as_typed() {
-    let args = throughput_args(&[
-        "--max_model_len",
-        "2k",
-        "--n",
-        "2",
-        "--new-flag",
-        "a",
-        "b",
-        "-O3",
-        "--enforce-eager",
-        "-tp=2",
-        "--compilation-config.mode",
-        "3",
-        "--num-prompts",
-        "7",
-        "--gpu-memory-u",
-        "0.5",
-        "--new-flag=c",
-        "--max-num-s",
-        "4",
-    ])
-    .unwrap();
-    let expected = [
-        "--max-model-len",
-        "2k",
-        "--new-flag",
-        "a",
-        "b",
-        "-O3",
-        "--enforce-eager",
-        "-tp=2",
-        "--gpu-memory-u",
-        "0.5",
-        "--new-flag=c",
-        "--max-num-seqs",
-        "4",
-        "--compilation-config",
-        r#"{"mode": 3}"#,
-    ];
+    let typed = "--max_model_len 2k --n 2 --new-flag a b -O3 --enforce-eager -tp=2 --compilation-config.mode 3 \
+                 --num-prompts 7 --gpu-memory-u 0.5 --new-flag=c --max-num-s 4";
+    let args = throughput_args(&typed.split(' ').collect::<Vec<_>>()).unwrap();
+    let words = "--max-model-len 2k --new-flag a b -O3 --enforce-eager -tp=2 --gpu-memory-u 0.5 --new-flag=c \
+                 --max-num-seqs 4 --compilation-config";
+    let expected: Vec<&str> = words.split(' ').chain([r#"{"mode": 3}"#]).collect();
     // Folded options come last, as in vLLM's parser.
     let values = &args.common.engine.values;
     assert_eq!(values.engine_words, expected);

@@ -13,34 +13,34 @@ fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
 }
 
-#[test]
-fn the_rows_are_vllms_flags_in_vllms_order() {
-    let golden = golden_json("cli/serve.json");
-    let theirs: Vec<Vec<&str>> = golden["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|option| option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect())
-        .collect();
-    let ours: Vec<Vec<&str>> = vllm_rows().iter().map(|flag| flag.names.to_vec()).collect();
-    assert_eq!(ours, theirs);
+/// The option strings of a recorded option.
+pub(super) fn names(option: &Json) -> Vec<&str> {
+    option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
 }
 
-#[test]
-fn rows_have_vllms_types_defaults_and_groups() {
-    let golden = golden_json("cli/serve.json");
-    for (flag, option) in vllm_rows().into_iter().zip(golden["options"].as_array().unwrap()) {
-        let name = flag.names[0];
+/// Asserts that rows are vLLM's in its order, with the same types, defaults and groups.
+pub(super) fn assert_rows(command: &str, ours: &[&Flag], theirs: &Json) {
+    let theirs = theirs.as_array().unwrap();
+    let our_names: Vec<Vec<&str>> = ours.iter().map(|flag| flag.names.to_vec()).collect();
+    assert_eq!(our_names, theirs.iter().map(names).collect::<Vec<_>>(), "{command}");
+    for (flag, option) in ours.iter().zip(theirs) {
         if flag.kind != Kind::Help {
-            assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
+            assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{command} {}", flag.names[0]);
             assert_default(flag, &option["default"]);
         }
-        assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{name}");
+        if !["throughput", "latency", "startup", "mm-processor"].contains(&command) {
+            assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{command} {}", flag.names[0]);
+        }
         assert_kind(flag, option);
     }
 }
 
-fn assert_default(flag: &Flag, theirs: &Json) {
+#[test]
+fn the_rows_are_vllms_flags_in_vllms_order() {
+    assert_rows("serve", &vllm_rows(), &golden_json("cli/serve.json")["options"]);
+}
+
+pub(super) fn assert_default(flag: &Flag, theirs: &Json) {
     let name = flag.names[0];
     let ours = flag.preset.value();
     if name == "--request-id-prefix" {
@@ -86,9 +86,10 @@ fn assert_kind(flag: &Flag, option: &Json) {
             let all: Vec<&str> = BackendKind::ALL.iter().map(|backend| backend.name()).collect();
             assert_eq!(ours, all, "then those of before");
         }
-        (Kind::Choice(ours), Some(theirs)) if name == "--dataset-name" => {
+        (Kind::Choice(ours), Some(theirs)) if ["--dataset-name", "--backend"].contains(&name) => {
             assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
-            assert_eq!(theirs.len(), tacho_workload::SERVE_NAMES_OF_VLLM, "and no other is called vLLM's");
+            let counts = [tacho_workload::SERVE_NAMES_OF_VLLM, tacho_workload::OFFLINE_NAMES_OF_VLLM];
+            assert!(name == "--backend" || counts.contains(&theirs.len()), "and no other is called vLLM's");
         }
         (Kind::Choice(ours), Some(theirs)) if ["--sla-variable", "--workload-var"].contains(&name) => {
             assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
@@ -121,18 +122,7 @@ fn sweeps_have_vllms_flags() {
     let tables = [("serve", &sweep::SERVE), ("serve_workload", &sweep::SERVE_WORKLOAD), ("startup", &sweep::STARTUP)];
     for (name, table) in tables {
         let golden = golden_json(&format!("cli/sweep-{name}.json"));
-        let options = golden["options"].as_array().unwrap();
         let ours: Vec<&Flag> = table.flags.iter().filter(|flag| flag.origin == Origin::Vllm).collect();
-        assert_eq!(ours.len(), options.len(), "{name}");
-        for (flag, option) in ours.into_iter().zip(options) {
-            let strings: Vec<&str> = option["strings"].as_array().unwrap().iter().filter_map(Json::as_str).collect();
-            assert_eq!(flag.names, strings, "{name}");
-            assert_kind(flag, option);
-            if flag.kind != Kind::Help {
-                assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
-                assert_default(flag, &option["default"]);
-            }
-            assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{name}");
-        }
+        assert_rows(name, &ours, &golden["options"]);
     }
 }
