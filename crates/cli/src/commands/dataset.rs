@@ -112,21 +112,14 @@ impl Source<'_> {
     }
 
     fn random_mm(&self) -> anyhow::Result<RandomMmSpec> {
-        let [input_len, output_len, prefix_len] = self.lengths;
         let limits = self.flags.mm_limits.as_dict().into_iter().flat_map(Dict::iter);
         Ok(RandomMmSpec {
-            seed: self.seed,
-            num_prompts: self.num_prompts,
-            input_len,
-            output_len,
-            prefix_len,
-            range_ratio: self.range_ratio()?,
+            text: self.random()?,
             base_items: self.flags.random_mm_base_items_per_request,
             items_range_ratio: self.flags.random_mm_num_mm_items_range_ratio,
             limits: limits.map(|(name, limit)| (name.to_owned(), limit.as_i64().unwrap_or(0))).collect(),
             buckets: self.buckets()?,
             multimodal_chat: self.multimodal_chat,
-            request_id_prefix: self.request_id_prefix.clone(),
         })
     }
 
@@ -138,15 +131,7 @@ impl Source<'_> {
     }
 
     fn random_rerank(&self) -> anyhow::Result<RandomRerankSpec> {
-        Ok(RandomRerankSpec {
-            seed: self.seed,
-            num_prompts: self.num_prompts,
-            input_len: self.lengths[0],
-            range_ratio: self.range_ratio()?,
-            batch_size: self.batch_size,
-            is_reranker: !self.flags.no_reranker,
-            request_id_prefix: self.request_id_prefix.clone(),
-        })
+        Ok(RandomRerankSpec { text: self.random()?, is_reranker: !self.flags.no_reranker })
     }
 
     fn prefix_repetition(&self) -> PrefixRepetitionSpec {

@@ -171,7 +171,7 @@ fn fit_prompts(
 }
 
 impl RandomSpec {
-    fn length_range(&self, tokenizer: &Tokenizer) -> LengthRange {
+    pub(super) fn length_range(&self, tokenizer: &Tokenizer) -> LengthRange {
         LengthRange::of(tokenizer, self.range_ratio, self.input_len, self.output_len)
     }
 

@@ -4,7 +4,7 @@ use tacho_core::json::Value;
 use tacho_core::{Content, Request};
 use tacho_pyrand::Generator;
 
-use super::random::{allowed_tokens, prefix, run_of};
+use super::random::{RandomSpec, allowed_tokens, prefix, run_of};
 use crate::Error;
 use crate::media::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
@@ -14,7 +14,7 @@ use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
 use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
-use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
+use crate::sampling::lengths::{Lengths, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
 /// Bytes of pixels that are buffered before they are encoded.
@@ -22,15 +22,8 @@ const MAX_BUFFERED_PIXELS: usize = 256 << 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomMmSpec {
-    /// Seed of the dataset's own generator.
-    pub seed: i64,
-    pub num_prompts: i64,
-    /// Tokens of a prompt, without its prefix.
-    pub input_len: i64,
-    pub output_len: i64,
-    /// Tokens of the prefix that all prompts share.
-    pub prefix_len: i64,
-    pub range_ratio: RangeRatio,
+    /// The texts of the requests.
+    pub text: RandomSpec,
     /// Mean number of media items per request.
     pub base_items: i64,
     pub items_range_ratio: f64,
@@ -40,7 +33,6 @@ pub struct RandomMmSpec {
     pub buckets: Buckets,
     /// Whether the prompt becomes a chat message that contains its media.
     pub multimodal_chat: bool,
-    pub request_id_prefix: String,
 }
 
 /// A media item before it is encoded.
@@ -59,19 +51,19 @@ struct Draft {
 /// Generates the requests; does not use the global generators.
 pub(crate) fn sample(spec: &RandomMmSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("random-mm")?;
-    let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
+    let (seed, count) = (checked_seed(spec.text.seed)?, checked_count(spec.text.num_prompts)?);
     let mut generator = Generator::new(seed);
-    let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
+    let range = spec.text.length_range(tokenizer);
     let lengths = range.draw(&mut generator, count)?;
     let plan = spec.plan()?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.added_special_ids())?;
     let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
-    let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
+    let prefix = prefix(spec.text.prefix_len, &allowed, tokenizer, &mut draw);
     let mut requests = Vec::with_capacity(count);
     let (mut drafts, mut held, mut mismatch, mut exhausted) = (Vec::new(), 0, 0, 0);
     for index in 0..count {
         let ids = prefix.iter().copied().chain(spec.tokens(&lengths, index, &allowed)).collect();
-        let target = usize::try_from(spec.prefix_len.saturating_add(lengths.inputs[index])).unwrap_or(0);
+        let target = usize::try_from(spec.text.prefix_len.saturating_add(lengths.inputs[index])).unwrap_or(0);
         let fitted = FittedText::from(fit(ids, target, tokenizer, &mut draw));
         let (media, short) = plan.draw(&mut draw.generator)?;
         exhausted += usize::from(short);
@@ -103,7 +95,7 @@ impl RandomMmSpec {
     fn request(&self, draft: Draft, index: usize, output_len: i64) -> Request {
         let parts = draft.media.iter().map(Raw::to_part).collect();
         let media = Value::List(parts);
-        let id = Some(format!("{}{index}", self.request_id_prefix));
+        let id = Some(format!("{}{index}", self.text.request_id_prefix));
         let (content, media) = if self.multimodal_chat {
             (multimodal_chat(&draft.text, Some(&media)), None)
         } else {

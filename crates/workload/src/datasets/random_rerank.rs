@@ -4,27 +4,20 @@ use tacho_core::{Content, Request};
 use tacho_pyrand::Generator;
 use tacho_text::Tokenizer;
 
-use super::random::{allowed_tokens, run_of};
+use super::random::{RandomSpec, allowed_tokens, run_of};
 use crate::Error;
 use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
-use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_seed};
+use crate::sampling::lengths::{LengthRange, Lengths, checked_seed};
 use crate::sampling::sampled::Sampled;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomRerankSpec {
-    /// Seed of the dataset's own generator.
-    pub seed: i64,
-    /// Number of documents; without a reranker the query counts as one of them.
-    pub num_prompts: i64,
-    /// Tokens of query and document together; without a reranker, of each.
-    pub input_len: i64,
-    pub range_ratio: RangeRatio,
-    /// Documents per request; without a reranker the query counts as one of them.
-    pub batch_size: i64,
+    /// Its prompts are the documents; their length is that of query and document together, and a batch is of one
+    /// request. Without a reranker the length is that of each, and the query counts as a document.
+    pub text: RandomSpec,
     /// Whether the model reads query and document together, with a separator between them.
     pub is_reranker: bool,
-    pub request_id_prefix: String,
 }
 
 /// The lengths of the query (one entry) and of the documents.
@@ -37,7 +30,7 @@ struct Drawn {
 /// Generates the requests; does not use the global generators.
 pub(crate) fn sample(spec: &RandomRerankSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("random-rerank")?;
-    let seed = checked_seed(spec.seed)?;
+    let seed = checked_seed(spec.text.seed)?;
     let mut generator = Generator::new(seed);
     let drawn = spec.draw_lengths(tokenizer, &mut generator)?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
@@ -54,26 +47,26 @@ pub(crate) fn sample(spec: &RandomRerankSpec, context: &mut SampleContext<'_>) -
 
 impl RandomRerankSpec {
     fn draw_lengths(&self, tokenizer: &Tokenizer, generator: &mut Generator) -> Result<Drawn, Error> {
-        let range = |input_len| LengthRange::of(tokenizer, self.range_ratio, input_len, 0);
-        let query_len = if self.is_reranker { self.input_len.div_euclid(2) - 1 } else { self.input_len };
+        let range = |input_len| LengthRange::of(tokenizer, self.text.range_ratio, input_len, 0);
+        let query_len = if self.is_reranker { self.text.input_len.div_euclid(2) - 1 } else { self.text.input_len };
         let query = range(query_len).draw(generator, 1)?;
         let (count, batch, document_len) = if self.is_reranker {
-            (self.num_prompts, self.batch_size, self.input_len - query.inputs[0] - 1)
+            (self.text.num_prompts, self.text.batch_size, self.text.input_len - query.inputs[0] - 1)
         } else {
-            if self.num_prompts <= 1 || self.batch_size <= 1 {
+            if self.text.num_prompts <= 1 || self.text.batch_size <= 1 {
                 return Err(usage!(
                     "--no-reranker needs --num-prompts and --random-batch-size above 1, since the query counts as one: \
                      got {} and {}",
-                    self.num_prompts,
-                    self.batch_size
+                    self.text.num_prompts,
+                    self.text.batch_size
                 ));
             }
-            (self.num_prompts - 1, self.batch_size - 1, self.input_len)
+            (self.text.num_prompts - 1, self.text.batch_size - 1, self.text.input_len)
         };
-        let count = usize::try_from(count).map_err(|_| Error::NegativeCount { count: self.num_prompts })?;
+        let count = usize::try_from(count).map_err(|_| Error::NegativeCount { count: self.text.num_prompts })?;
         let batch = usize::try_from(batch).ok().filter(|&batch| batch > 0);
         let needs = "a request needs at least one document";
-        let batch = batch.ok_or_else(|| usage!("--random-batch-size is {}: {needs}", self.batch_size))?;
+        let batch = batch.ok_or_else(|| usage!("--random-batch-size is {}: {needs}", self.text.batch_size))?;
         Ok(Drawn { query, documents: range(document_len).draw(generator, count)?, batch })
     }
 
@@ -84,7 +77,7 @@ impl RandomRerankSpec {
         let request = |(index, group): (usize, &[FittedText])| {
             let texts = std::iter::once(query).chain(group).map(|fitted| fitted.text.clone()).collect();
             let len = group.iter().map(|document| document.len).sum::<usize>() + self.query_share(query, group);
-            let id = Some(format!("{}{index}", self.request_id_prefix));
+            let id = Some(format!("{}{index}", self.text.request_id_prefix));
             Request { content: Content::Texts(texts), id, ..Request::text("", len as u64, 0) }
         };
         documents.chunks(batch).enumerate().map(request).collect()

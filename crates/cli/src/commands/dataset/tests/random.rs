@@ -34,19 +34,7 @@ fn recorded_errors_are_errors() {
 }
 
 fn spec(seed: i64) -> RandomSpec {
-    RandomSpec {
-        seed,
-        num_prompts: 4,
-        input_len: 64,
-        output_len: 16,
-        prefix_len: 0,
-        range_ratio: RangeRatio::both(0.0),
-        batch_size: 1,
-        request_id_prefix: String::new(),
-        token_ids: false,
-        cached: None,
-        length_plan: tacho_workload::LengthPlan::default(),
-    }
+    RandomSpec { seed, num_prompts: 4, input_len: 64, output_len: 16, batch_size: 1, ..RandomSpec::default() }
 }
 
 fn made(spec: RandomSpec) -> Result<tacho_workload::Sampled, Error> {

@@ -5,7 +5,7 @@ use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
-use tacho_workload::{Error, PrefixRepetitionSpec, RandomRerankSpec, RangeRatio, WorkloadSpec, dataset, sample};
+use tacho_workload::{Error, PrefixRepetitionSpec, RandomRerankSpec, RandomSpec, WorkloadSpec, dataset, sample};
 
 #[test]
 fn recorded_synthetic_workloads_are_made_again() {
@@ -84,15 +84,8 @@ fn prompts_are_divided_among_prefixes() {
 #[test]
 fn rerank_needs_documents() {
     let rerank = |num_prompts, batch_size, is_reranker| {
-        requests(WorkloadSpec::RandomRerank(RandomRerankSpec {
-            seed: 0,
-            num_prompts,
-            input_len: 12,
-            range_ratio: RangeRatio::both(0.0),
-            batch_size,
-            is_reranker,
-            request_id_prefix: String::new(),
-        }))
+        let text = RandomSpec { num_prompts, batch_size, input_len: 12, ..RandomSpec::default() };
+        requests(WorkloadSpec::RandomRerank(RandomRerankSpec { text, is_reranker }))
     };
     assert_eq!(rerank(5, 2, true).unwrap(), 3);
     assert_eq!(rerank(5, 2, false).unwrap(), 4);
