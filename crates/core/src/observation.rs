@@ -98,7 +98,7 @@ impl Media {
 /// assert_eq!(row.chunks[0].since(row.sent).as_millis(), 50); // TTFT
 /// assert_eq!(row.chunks[2].since(row.chunks[1]).as_millis(), 12); // an ITL
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
     /// Index of the request in the workload.
     pub index: usize,
@@ -172,32 +172,7 @@ impl Observation {
 
     /// The row of a request that was dispatched but not yet sent.
     pub fn dispatched(index: usize, scheduled: Timestamp, dispatched: Timestamp) -> Self {
-        Observation {
-            index,
-            scheduled,
-            dispatched,
-            sent: dispatched,
-            connect_ns: 0,
-            input_end: None,
-            first_byte: None,
-            first_content: None,
-            chunks: Vec::new(),
-            text_ends: Vec::new(),
-            token_counts: Vec::new(),
-            token_count_source: None,
-            first_answer: None,
-            reasoning_tokens: None,
-            retries: 0,
-            coalesced: 0,
-            done: dispatched,
-            outcome: Outcome::Complete,
-            text: Vec::new(),
-            usage: Usage::default(),
-            media: None,
-            reply: None,
-            labels: Labels::NONE,
-            judged: None,
-        }
+        Observation { index, scheduled, dispatched, sent: dispatched, done: dispatched, ..Observation::default() }
     }
 
     /// The comparison with its reference, if outputs are checked.

@@ -9,9 +9,10 @@
 /// assert!(outcome.is_fault() && !outcome.is_complete());
 /// assert_eq!(outcome.failure().map(|failure| failure.kind), Some(FailureKind::Http(503)));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// The response is complete.
+    #[default]
     Complete,
     /// The request failed.
     Failed(Failure),

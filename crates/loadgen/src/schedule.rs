@@ -52,6 +52,13 @@ pub enum ScheduleSpec {
     Merged(Merged),
 }
 
+impl Default for ScheduleSpec {
+    /// Everything at once.
+    fn default() -> Self {
+        ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 }
+    }
+}
+
 impl ScheduleSpec {
     /// Computes the scheduled times of `count` requests. Draws one gamma value per request, in order, from NumPy's
     /// global state.

@@ -97,7 +97,7 @@ pub fn check(
     if let Some(trace) = backend.trace() {
         trace.start();
     }
-    let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+    let at_once = ScheduleSpec::default();
     let timeline = at_once.plan(1, &mut RandomState::new(0))?;
     let (stop, counters) = (StopSignal::default(), Arc::new(Counters::default()));
     let mut kept = Kept::default();

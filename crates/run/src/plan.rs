@@ -142,7 +142,7 @@ tacho_core::named! {
 }
 
 /// Schedule, limits, warm-up and stop rules of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TrafficPlan {
     pub schedule: ScheduleSpec,
     pub max_concurrency: Option<usize>,
@@ -190,29 +190,10 @@ impl TrafficPlan {
     /// All requests at once, with full-length outputs and no background tasks.
     pub fn at_once() -> Self {
         TrafficPlan {
-            schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
-            max_concurrency: None,
-            max_prefills: None,
-            cancellation: None,
             ignore_eos: true,
-            logprobs: None,
-            chat_temperature: None,
-            extra_body: Dict::new(),
-            pcm: None,
-            audio_speed: None,
             temperature_given: true,
-            ready_timeout: Duration::ZERO,
-            warmups: 0,
-            warmups_must_pass: false,
-            reset_caches: false,
-            profile: false,
-            profile_when: None,
-            probe_rate: 0.0,
-            metrics_interval: Duration::ZERO,
-            telemetry: None,
-            workers: None,
             grace: Duration::from_secs(3),
-            stops: StopPlan::default(),
+            ..TrafficPlan::default()
         }
     }
 }

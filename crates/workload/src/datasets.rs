@@ -114,9 +114,9 @@ macro_rules! workloads {
 workloads! {
     Random(RandomSpec) => random::sample, seed;
     /// Random tokens with random images and videos.
-    RandomMm(RandomMmSpec) => random_mm::sample, seed;
+    RandomMm(RandomMmSpec) => random_mm::sample, text.seed;
     /// A random query with random documents.
-    RandomRerank(RandomRerankSpec) => random_rerank::sample, seed;
+    RandomRerank(RandomRerankSpec) => random_rerank::sample, text.seed;
     /// Random tokens after a few shared prefixes.
     PrefixRepetition(PrefixRepetitionSpec) => prefix_repetition::sample, seed;
     /// The first questions of recorded conversations.

@@ -14,7 +14,7 @@ macro_rules! data {
     ($($message:tt)*) => { $crate::Error::Data(format!($($message)*)) };
 }
 
-/// Why a workload cannot be generated. Kinds that code or a test tells apart, or that have a source, are variants.
+/// Why a workload cannot be generated. Kinds that code or a test distinguishes, or that have a source, are variants.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -70,10 +70,7 @@ pub enum OfflineWorkload {
     /// Sampled: the measured requests, and warm-up requests with a separate seed.
     Sample { measured: Box<WorkloadSpec>, warmup: Option<Box<WorkloadSpec>> },
     /// Read from a file that an earlier run saved; the first ones are warm-up requests.
-    File {
-        path: PathBuf,
-        warmups: usize,
-    },
+    File { path: PathBuf, warmups: usize },
 }
 
 /// The requests of a run, with their adapters.

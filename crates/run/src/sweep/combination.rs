@@ -150,7 +150,8 @@ impl<P> Session<'_, P> {
         after: &dyn Fn(Option<&str>) -> Result<(), Failure>,
     ) -> Result<Option<Dict>, Stop> {
         let SweepRun { overrides, sets, number, command, output } = run;
-        let overrides = overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", repr(&set.clone().into())));
+        let overrides =
+            overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", repr(&set.clone().into())));
         let overrides: String = overrides.collect();
         let title = format!("[BEGIN BENCHMARK]\n{overrides}Run Number: {number}\nBenchmark command: ");
         self.say(Note::Command(title, command.clone()));

@@ -88,9 +88,7 @@ impl BurstGptSpec {
     /// The successful GPT-4 rows. They are found by column names, but lengths by column positions, as in vLLM.
     fn rows(&self) -> Result<Vec<Recorded>, Error> {
         let records = Table::read(&self.path)?;
-        let column = |name| {
-            records.column(name).ok_or_else(|| data!("{} has no column {name:?}", self.path.display()))
-        };
+        let column = |name| records.column(name).ok_or_else(|| data!("{} has no column {name:?}", self.path.display()));
         let (model, response) = (column("Model")?, column("Response tokens")?);
         let time = records.column("Timestamp");
         let mut rows = Vec::new();

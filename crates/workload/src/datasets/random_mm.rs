@@ -116,9 +116,7 @@ impl RandomMmSpec {
             limit(modality).ok_or_else(|| {
                 let known: Vec<&str> = self.limits.iter().map(|(name, _)| name.as_str()).collect();
                 let (modality, known) = (modality.name(), known.join(", "));
-                usage!(
-                    "the modality {modality} of a bucket is not in --random-mm-limit-mm-per-prompt, only {known}"
-                )
+                usage!("the modality {modality} of a bucket is not in --random-mm-limit-mm-per-prompt, only {known}")
             })?;
         }
         let buckets = self.buckets.normalized()?;

@@ -32,9 +32,9 @@ pub struct SonnetSpec {
 pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let tokenizer = context.tokenizer_of("sonnet")?;
     let chat = Chat::new(tokenizer, None).map_err(|error| match error {
-        Error::Template { source: tacho_text::Error::NoTemplate } => data!(
-            "Tokenizer/model must have chat template for sonnet dataset: pass a --tokenizer that has one"
-        ),
+        Error::Template { source: tacho_text::Error::NoTemplate } => {
+            data!("Tokenizer/model must have chat template for sonnet dataset: pass a --tokenizer that has one")
+        }
         other => other,
     })?;
     let text = read_text(&spec.path)?;
@@ -45,9 +45,8 @@ pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Resu
     let total: usize = parallel::map(&lines, |(_, line)| tokenizer.count(line, true)).into_iter().sum();
     let average = total as f64 / lines.len() as f64;
     let offset = tokenizer.count(&chat.user(BASE)?, true) as i64;
-    let too_short = |shortest: i64| {
-        usage!("--sonnet-input-len is {}: the shortest prompt takes {shortest} tokens", spec.input_len)
-    };
+    let too_short =
+        |shortest: i64| usage!("--sonnet-input-len is {}: the shortest prompt takes {shortest} tokens", spec.input_len);
     if spec.input_len <= offset {
         return Err(too_short(offset));
     }

@@ -135,7 +135,9 @@ impl TimedTraceSpec {
         row.object.get(label).ok_or_else(|| {
             let (path, line) = (self.path.display(), row.number);
             let found = row.object.iter().map(|(key, _)| key).collect::<Vec<_>>().join(", ");
-            data!("{path}, line {line}: no field {label:?}, only {found}; pass --timed-trace-label-{flag} with its name")
+            data!(
+                "{path}, line {line}: no field {label:?}, only {found}; pass --timed-trace-label-{flag} with its name"
+            )
         })
     }
 

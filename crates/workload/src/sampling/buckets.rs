@@ -48,9 +48,8 @@ impl Buckets {
     /// Parses a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A repeated key keeps its position
     /// and takes the last value.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = || {
-            usage!("--random-mm-bucket-config {text:?} is not a dict of (height, width, frames) and numbers")
-        };
+        let wrong =
+            || usage!("--random-mm-bucket-config {text:?} is not a dict of (height, width, frames) and numbers");
         let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };
         let mut entries: Vec<(Bucket, f64)> = Vec::new();
         for (key, value) in pairs {

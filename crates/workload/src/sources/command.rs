@@ -49,9 +49,7 @@ impl CommandSpec {
             running.check(reader.lines.len(), wanted)?;
         }
         match reader.lines.is_empty() && wanted != Some(0) {
-            true => Err(data!(
-                "--dataset-command printed no rows: write one JSON object per line to standard output"
-            )),
+            true => Err(data!("--dataset-command printed no rows: write one JSON object per line to standard output")),
             false => Ok(Printed { lines: reader.lines, digest: hex(reader.hash) }),
         }
     }

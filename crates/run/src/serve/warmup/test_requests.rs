@@ -116,7 +116,7 @@ pub(crate) fn send_all(
 ) -> Result<Vec<Observation>, Error> {
     let clock = SystemClock::start();
     let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock)?;
-    let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+    let at_once = ScheduleSpec::default();
     let timeline = at_once.plan(requests.len(), &mut RandomState::new(0))?;
     let plan = Drive { max_concurrency, ..Drive::of(&timeline, &clock, stop, counters) };
     let mut kept = Kept::default();

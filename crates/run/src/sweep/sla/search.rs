@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use tacho_core::Note;
 use tacho_core::json::Value;
-use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict, load_value};
+use tacho_decide::search::{
+    Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict, load_value,
+};
 use tacho_metrics::Interval;
 use tacho_record::ResultFields;
 use tacho_record::groups::split;

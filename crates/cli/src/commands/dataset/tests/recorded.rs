@@ -117,7 +117,8 @@ fn lengths_of_files_are_checked() {
         std::fs::write(&path, row).unwrap();
         let words = ["--dataset-name", dataset, "--num-prompts", "1", "--custom-output-len=-1", "--skip-chat-template"];
         let path = ["--dataset-path", path.to_str().unwrap(), "--tokenizer", "golden/tokenizers/gpt2"];
-        let error = refusal(&serde_json::json!({"name": dataset, "argv": [&words[..], &path].concat()}));
+        let words = [&words[..], &path].concat();
+        let error = refusal(&serde_json::json!({"name": dataset, "argv": words}));
         assert!(error.contains("line 1"), "{row}: {error}");
     }
 }
