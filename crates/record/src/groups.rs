@@ -156,6 +156,7 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use tacho_core::Labels;
+    use tacho_metrics::GoodputLimits;
 
     use super::*;
 
@@ -206,6 +207,17 @@ mod tests {
             assert!((found.2 - expected.2).abs() < 1e-9 && (found.3 - expected.3).abs() < 1e-9, "{found:?}");
         }
         assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn requests_are_held_to_the_limits_of_their_class_in_every_group() {
+        let within = |ttft_ms| GoodputLimits { ttft_ms: Some(ttft_ms), ..GoodputLimits::default() };
+        let mut run = record();
+        run.setup.metrics.goodput = Some(within(2000.0));
+        run.setup.metrics.class_goodput = vec![("chat".to_owned(), within(50.0))];
+        let record = RunRecord::compute(run.setup, run.measured);
+        let goodput = |name: &str| record.group(name).unwrap().record.summary.generation().unwrap().request_goodput;
+        assert_eq!(["chat", "batch", "calm", "peak"].map(goodput), [Some(0.0), Some(0.1), Some(0.0), Some(2.0 / 6.0)]);
     }
 
     #[test]

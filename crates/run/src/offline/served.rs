@@ -134,3 +134,27 @@ fn served(record: &RunRecord, has_media: bool) -> Result<Throughput, Error> {
         media_uncounted: has_media,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::FailureKind;
+    use tacho_metrics::{Sample, Setup};
+
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_its_requests_failures_and_tokens() {
+        let done = Sample { prompt_len: 5, output_len: 7, latency: 1.0, ..Sample::default() };
+        let mut failed = Sample { failure: Some(FailureKind::TimedOut), ..done.clone() };
+        failed.error = "late".into();
+        let batch = |samples: &[&Sample]| {
+            let samples = samples.iter().map(|sample| (*sample).clone()).collect();
+            let measured = tacho_record::Measured { samples, duration: 4.0, ..<_>::default() };
+            served(&RunRecord::compute(Setup::example(), measured), true)
+        };
+        let served = batch(&[&done, &failed, &done]).unwrap();
+        assert_eq!((served.times, served.num_requests, served.failed), (vec![4.0], 3, 1));
+        assert_eq!((served.prompt_tokens, served.output_tokens, served.media_uncounted), (10, 14, true));
+        assert!(matches!(batch(&[&failed, &failed]), Err(Error::AllFailed { count: 2, reason }) if reason == "late"));
+    }
+}
