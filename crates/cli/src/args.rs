@@ -19,6 +19,7 @@ pub(crate) mod offline;
 pub(crate) mod plan;
 pub(crate) mod presets;
 pub(crate) mod program;
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod scenario;
 pub(crate) mod scripts;

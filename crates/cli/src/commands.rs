@@ -18,6 +18,7 @@ mod offline;
 mod outputs;
 mod plan;
 mod platform;
+mod record;
 mod report;
 mod scenario;
 mod screen;
@@ -51,6 +52,7 @@ use crate::args::offline::throughput::ThroughputArgs;
 use crate::args::offline::{LatencyArgs, StartupArgs};
 use crate::args::plan::PlanArgs;
 use crate::args::program::{Command, ENGINE, PLANNING, RESULTS, SERIES, SERVER, UTILITIES, task};
+use crate::args::record::RecordArgs;
 use crate::args::report::ReportCommandArgs;
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
@@ -133,6 +135,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(PlotArgs::read(&v), sweep::plot::run) },
     Command { spellings: &["sweep plot_pareto", "bench sweep plot_pareto"], section: RESULTS, table: &args::sweep::plot_pareto::TABLE,
         prepare: |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run) },
+    Command { spellings: &["record"], section: UTILITIES, table: &args::record::TABLE,
+        prepare: |v| task(RecordArgs::parse(&v), record::run) },
     Command { spellings: &["convert txt-slices"], section: UTILITIES, table: &args::convert::SLICES_TABLE,
         prepare: |v| task(Ok::<_, ArgError>(SlicesArgs::from(&v)), convert::slices) },
     Command { spellings: &["convert sharegpt"], section: UTILITIES, table: &args::convert::SHAREGPT_TABLE,

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use crate::error::Error;
 use crate::listener::{Listener, Serving};
 
-const MAX_BYTES: usize = 64 << 20;
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 const THREADS: usize = 2;
 const SPLIT: [&str; 2] = ["/v1/completions", "/v1/chat/completions"];
 
@@ -66,7 +66,7 @@ impl Proxy {
     }
 }
 
-fn resolve(url: &str) -> Result<SocketAddr, Error> {
+pub(crate) fn resolve(url: &str) -> Result<SocketAddr, Error> {
     let wrong = || Error::ProxyAddress { url: url.to_owned() };
     let host = url.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
     let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
@@ -81,19 +81,21 @@ async fn serve(socket: TcpStream, backends: Arc<Backends>) {
 
 async fn respond(backends: Arc<Backends>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
     let response = pass_on(&backends, request).await;
-    Ok(response.unwrap_or_else(|error| {
-        let message = format!("the proxy could not pass the request on: {error}");
-        let body = json!({"error": {"message": message, "type": "BadGateway", "param": null, "code": 502}});
-        let mut response = Response::new(Either::Left(Full::from(body.to_string())));
-        *response.status_mut() = StatusCode::BAD_GATEWAY;
-        response
-    }))
+    Ok(response.unwrap_or_else(|error| bad_gateway(&error).map(Either::Left)))
+}
+
+/// The response to a request that did not reach its server.
+pub(crate) fn bad_gateway(error: &io::Error) -> Response<Full<Bytes>> {
+    let message = format!("the proxy could not pass the request on: {error}");
+    let body = json!({"error": {"message": message, "type": "BadGateway", "param": null, "code": 502}});
+    let mut response = Response::new(Full::from(body.to_string()));
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    response
 }
 
 async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let body = Limited::new(body, MAX_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
-    head.headers.remove(TRANSFER_ENCODING);
     let path = head.uri.path().to_owned();
     let asked = match std::str::from_utf8(&body).ok().and_then(|text| json::parse(text).ok()) {
         Some(Value::Dict(asked)) if head.method == Method::POST && SPLIT.contains(&path.as_str()) => asked,
@@ -127,6 +129,17 @@ async fn send(to: SocketAddr, head: hyper::http::request::Parts, body: Bytes) ->
     let _ = socket.set_nodelay(true);
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
+    let request = forwarded(to, head, body)?;
+    let response = sender.send_request(request).await.map_err(io::Error::other)?;
+    Ok(response.map(Either::Right))
+}
+
+/// A request as it goes to another server.
+pub(crate) fn forwarded(
+    to: SocketAddr,
+    head: hyper::http::request::Parts,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, io::Error> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut request =
         Request::builder().method(head.method).uri(path).body(Full::<Bytes>::from(body)).map_err(io::Error::other)?;
@@ -134,8 +147,8 @@ async fn send(to: SocketAddr, head: hyper::http::request::Parts, body: Bytes) ->
     let host = HeaderValue::from_str(&to.to_string()).map_err(io::Error::other)?;
     request.headers_mut().insert(HOST, host);
     request.headers_mut().remove(CONTENT_LENGTH);
+    request.headers_mut().remove(TRANSFER_ENCODING);
     let kind = HeaderValue::from_static("application/json");
     request.headers_mut().entry(CONTENT_TYPE).or_insert(kind);
-    let response = sender.send_request(request).await.map_err(io::Error::other)?;
-    Ok(response.map(Either::Right))
+    Ok(request)
 }

@@ -28,6 +28,7 @@ mod own_data;
 mod packaging;
 mod rank_ends;
 mod ranks;
+mod record_traffic;
 mod recorded;
 mod replicas;
 mod rescue;

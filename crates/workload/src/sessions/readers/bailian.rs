@@ -36,7 +36,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
             branched += usize::from(turn > 0 && named != last);
             let parent = if edges == Edges::Tree { named } else { last };
             let mut step = step(&session, turn, chat.row, unit)?;
-            step.parents = after(parent, 0.0);
+            step.parents = after(parent, chat.row.span("after_ms")?.unwrap_or(0.0));
             step.blocks = lay(&mut layout, chat.row)?;
             if turn > 0 {
                 step.history = if lengths == Lengths::Cumulative { History::Recorded } else { History::Live };

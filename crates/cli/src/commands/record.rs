@@ -1,0 +1,94 @@
+//! `tacho record`: passes requests on to a server and writes a trace of them without their content.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tacho_core::json::{Value, dumps};
+use tacho_sim::{Exchange, Recorder};
+use tacho_text::{Tokenizer, TokenizerMode};
+use tacho_workload::sessions::{RecordedExchange, Recording};
+
+use super::say;
+use super::sim::load;
+use crate::args::record::RecordArgs;
+use crate::exit::{Exit, note};
+
+/// How often the end of the recording is looked for.
+const POLL: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let path = args.output.display();
+    let tokenizer = match &args.tokenizer {
+        Some(name) => load(name, None, TokenizerMode::Auto)?,
+        None => Tokenizer::builtin(),
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&args.output)
+        .with_context(|| format!("--output {path} cannot be created"))?;
+    let (sender, finished) = mpsc::channel();
+    let began = Instant::now();
+    let mut recorder = Recorder::start(args.listen, &args.to, sender)?;
+    say(&[format!("recording {} to {path}: use http://{} instead, Ctrl-C ends it", args.to, recorder.addr())])?;
+    let mut trace = Trace { recording: Recording::new(tokenizer), began, rows: 0, others: 0 };
+    loop {
+        match finished.recv_timeout(POLL) {
+            Ok(exchange) => trace.write(&exchange, &mut file).with_context(|| format!("cannot write {path}"))?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if signals.pending().next().is_some() => recorder.stop(),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    file.sync_all().with_context(|| format!("cannot write {path}"))?;
+    let Trace { rows, others, recording, .. } = trace;
+    note(&format!("saved: {path}   ({rows} requests; {others} others passed on and not recorded)"));
+    if recording.estimated > 0 {
+        note(&format!(
+            "warning: the server did not report the tokens of {} requests: they are counted by the tokenizer and by events",
+            recording.estimated
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+struct Trace {
+    recording: Recording,
+    began: Instant,
+    rows: u64,
+    /// Requests that are no generation, failed, or were cut off.
+    others: u64,
+}
+
+impl Trace {
+    /// Writes the row of an exchange at once: what is recorded survives a crash.
+    fn write(&mut self, exchange: &Exchange, file: &mut impl Write) -> std::io::Result<()> {
+        let since = |at: Instant| at.duration_since(self.began).as_secs_f64() * 1e3;
+        let response = exchange.response.concat();
+        let recorded = RecordedExchange {
+            path: &exchange.path,
+            request: &exchange.request,
+            response: &response,
+            arrived_ms: since(exchange.arrived),
+            ended_ms: since(exchange.ended),
+        };
+        let is_recorded = exchange.is_complete && (200..300).contains(&exchange.status);
+        match is_recorded.then(|| self.recording.row(&recorded)).flatten() {
+            Some(row) => {
+                self.rows += 1;
+                file.write_all((dumps(&Value::Dict(row)) + "\n").as_bytes())
+            }
+            None => {
+                self.others += 1;
+                Ok(())
+            }
+        }
+    }
+}
