@@ -18,7 +18,6 @@ pub enum Words {
     None,
     Listed(Vec<String>),
     Files,
-    /// One of these words, or a file.
     ListedOrFiles(Vec<String>),
     Any,
 }

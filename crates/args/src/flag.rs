@@ -13,7 +13,6 @@ pub enum Kind {
     Help,
     Int,
     Float,
-    /// A duration in seconds.
     Seconds,
     Str,
     /// An optional string; without it, the value is true.
@@ -102,7 +101,6 @@ pub enum Origin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
-    /// Its heading in the help.
     pub title: &'static str,
     /// vLLM's section of the flag, which `--help=TITLE` also finds.
     pub vllm_title: &'static str,
@@ -147,7 +145,6 @@ pub struct Flag {
     pub tags: u32,
     /// Flags that must be given too; ` or ` separates alternatives.
     pub needs: &'static [&'static str],
-    /// Flags that cannot be given too.
     pub excludes: &'static [&'static str],
     /// Configurations that its value names.
     pub configs: &'static [Builtin],

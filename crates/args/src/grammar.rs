@@ -135,7 +135,6 @@ enum Word {
 }
 
 impl Word {
-    /// The value after `=` of an option.
     fn explicit(&self) -> Option<&str> {
         match self {
             Word::Option { explicit, .. } => explicit.as_deref(),

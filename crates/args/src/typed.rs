@@ -135,7 +135,6 @@ pub struct Given<T> {
 }
 
 impl<T> Given<T> {
-    /// Returns the value if it was given.
     pub fn typed(&self) -> Option<&T> {
         self.is_given.then_some(&self.value)
     }

@@ -83,7 +83,6 @@ impl BackendKind {
         Ok(Encoded { body, expected })
     }
 
-    /// Encodes the body only.
     pub fn body(self, payload: &PayloadSpec, request: &Request) -> Result<Vec<u8>, Cow<'static, str>> {
         self.encode(payload, request).map(|encoded| encoded.body)
     }

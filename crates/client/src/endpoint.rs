@@ -15,7 +15,6 @@ use crate::{Cookies, Error, ReplicaPlan, Url};
 /// Default request timeout: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
-/// The default header of the session id.
 const SESSION_HEADER: &str = "X-Session-ID";
 
 tacho_core::named! {
@@ -46,14 +45,12 @@ pub struct EndpointSpec {
     pub api_key: Option<Secret>,
     /// Further headers; a later one replaces an earlier one of the same name.
     pub headers: Headers,
-    /// Whether requests carry their ID in a header.
     pub sends_request_id: bool,
     /// The cookies that the server has set, shared by everything that is sent to it.
     pub cookies: Arc<Cookies>,
     /// A credential that changes, instead of an API key.
     pub sign_in: Option<SignIn>,
     pub client_certificate: Option<ClientCertificate>,
-    /// Whether to accept any certificate.
     pub insecure: bool,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -71,7 +68,6 @@ pub struct EndpointSpec {
     pub address: Option<SocketAddr>,
     /// The replicas, if there are several; the endpoint itself then stands for the first.
     pub replicas: ReplicaPlan,
-    /// The header that carries the session id.
     pub session_header: String,
     /// Further headers of the requests of a class, by its name.
     pub class_headers: Arc<[(String, Headers)]>,

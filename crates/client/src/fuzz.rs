@@ -19,7 +19,6 @@ static COUNTED: Counted = Counted;
 /// Inputs of each kind in an ordinary run.
 pub(crate) const CASES: u64 = 400;
 
-/// The result of a response.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Received {
     pub(crate) heads: Vec<Head>,

@@ -13,7 +13,6 @@ use crate::{EndpointSpec, Error, Headers, Url};
 
 /// The label of a row that names its replica.
 pub const REPLICA: &str = "replica";
-/// The largest number of replicas.
 pub const MAX_REPLICAS: usize = 1024;
 /// Failed connections in a row after which a replica is removed.
 pub const REMOVED_AFTER: u32 = 3;
@@ -149,7 +148,6 @@ impl Replica {
     }
 }
 
-/// The replicas of a run: at least one.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     list: Vec<Replica>,
@@ -296,7 +294,6 @@ impl Replicas {
         best.unwrap_or_else(|| (0..self.len()).max_by_key(weight).unwrap_or(0))
     }
 
-    /// A connection to the replica could not be opened.
     pub(crate) fn connect_failed(&self, replica: usize) {
         self.list[replica].failures.fetch_add(1, Ordering::Relaxed);
     }

@@ -43,7 +43,6 @@ impl Job {
         Job { prompt, output, finish, salt: 0, work: Work::Generate, priority: 0, remote: false }
     }
 
-    /// A job that only computes its prompt.
     pub fn pool(prompt: Arc<[u32]>, salt: u64) -> Self {
         Job { salt, work: Work::Pool, ..Job::generate(prompt, [0].into(), Finish::Stop) }
     }

@@ -11,7 +11,6 @@ use crate::flight::Takes;
 /// Slowdown over time: piecewise constant, with exponentially distributed durations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slowdown {
-    /// Slowdown factors, all equally likely.
     pub factors: Vec<f64>,
     /// Mean duration of one factor, seconds.
     pub seconds: f64,

@@ -60,7 +60,6 @@ pub struct Engine {
     displaced: bool,
     stats: Stats,
     noise: Option<Noise>,
-    /// The last scheduled batch, if it is recorded.
     batch: Option<Vec<Scheduled>>,
 }
 

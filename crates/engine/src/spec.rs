@@ -106,10 +106,8 @@ impl Limit<'_> {
     }
 }
 
-/// A limit by its name.
 pub type NamedLimit = (&'static str, fn(&mut EngineSpec) -> Limit<'_>);
 
-/// The limits that profiles contain.
 pub const LIMITS: [NamedLimit; 8] = [
     ("max_num_seqs", |engine| Limit::Count(&mut engine.max_num_seqs)),
     ("max_num_batched_tokens", |engine| Limit::Count(&mut engine.max_num_batched_tokens)),

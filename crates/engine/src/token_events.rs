@@ -14,7 +14,6 @@ pub struct TokenEvent {
     pub id: SeqId,
     /// Index of the output token, from zero.
     pub position: usize,
-    /// Why it was the last, if it was.
     pub finish: Option<Finish>,
     pub cached: usize,
 }

@@ -46,7 +46,6 @@ pub struct RankReport {
     /// The offset of its wall clock from rank 0's, and the error bound, in nanoseconds.
     pub wall_offset: Option<(i64, u64)>,
     pub closing: Value,
-    /// Why it was lost, if it was.
     pub lost: Option<String>,
 }
 

@@ -11,9 +11,7 @@ pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub struct LauncherInfo {
     pub launcher: &'static str,
     pub rank: usize,
-    /// Number of ranks, if the launcher sets it.
     pub ranks: Option<usize>,
-    /// The host of rank 0, if the launcher sets it.
     pub host: Option<String>,
     /// Whether all ranks are known to run on this machine.
     pub local: bool,

@@ -63,9 +63,7 @@ pub struct Membership {
     pub rank: usize,
     pub ranks: usize,
     pub launcher: &'static str,
-    /// The host that rank 0 listens on.
     pub host: String,
-    /// The port that rank 0 listens on.
     pub port: u16,
     /// The shared secret; empty only on the loopback address.
     pub(crate) token: Secret,

@@ -25,7 +25,6 @@ pub struct Assignment {
 }
 
 impl SweepWorker {
-    /// Connects to rank 0.
     pub fn join(member: &Membership, stopped: &dyn Fn() -> bool) -> Result<SweepWorker, Error> {
         Ok(SweepWorker { client: Client::connect(member, stopped)?, rank: member.rank, number: 0 })
     }

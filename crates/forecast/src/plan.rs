@@ -123,7 +123,6 @@ pub struct Rate {
     pub high: f64,
 }
 
-/// Simulates loads of a plan.
 #[derive(Debug)]
 pub struct Planner {
     spec: PlanSpec,

@@ -2,7 +2,6 @@
 
 use tacho_metrics::interval::student;
 
-/// An expected value with its 95% prediction interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PredictionInterval {
     pub expected: f64,

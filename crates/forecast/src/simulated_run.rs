@@ -33,7 +33,6 @@ pub(crate) struct SimulatedRun {
 }
 
 impl SimulatedRun {
-    /// A run of `predict`.
     pub(crate) fn of_record(record: &RunRecord) -> Self {
         let samples = record.measured.samples.iter().filter(|sample| sample.success());
         let times =

@@ -94,7 +94,6 @@ impl<'m> Target for EngineTarget<'m> {
     }
 }
 
-/// The requests in flight.
 pub struct EngineWorker<'t, 'm> {
     target: &'t EngineTarget<'m>,
     /// Observations of requests in flight, by index.

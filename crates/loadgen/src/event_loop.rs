@@ -18,7 +18,6 @@ const MAX_WAIT: Duration = Duration::from_millis(20);
 /// Time between two batches of rows.
 const BATCH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The event loop of one worker.
 pub(crate) struct EventLoop<'a, W> {
     plan: &'a Drive<'a>,
     feed: Feed<'a>,

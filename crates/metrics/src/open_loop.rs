@@ -76,7 +76,6 @@ pub struct Rates {
     pub delivered: f64,
 }
 
-/// The percentiles of dispatch lateness.
 const LATENESS_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl OpenLoopMetrics {

@@ -27,7 +27,6 @@ pub struct ReplicaHealth {
     pub removed: bool,
 }
 
-/// The requests of a replica.
 #[derive(Default)]
 struct Tally {
     requests: u64,

@@ -19,7 +19,6 @@ const BATCH: usize = 5;
 const MIN_REQUESTS: usize = 50;
 /// Least relative change between the halves of the window that is reported.
 const MIN_DRIFT: f64 = 0.1;
-/// Batches in the trend test.
 const TREND_BATCHES: usize = 12;
 /// Least fraction by which arrivals exceed completions in a growing backlog, beyond random variation.
 const MIN_BACKLOG: f64 = 0.02;

@@ -86,7 +86,6 @@ fn group(record: &RunRecord, key: &str, name: &str) -> Group {
     Group { key: key.to_owned(), name: name.to_owned(), record: Box::new(part) }
 }
 
-/// The requests of a group.
 pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
     let belongs = |sample: &Sample| value(record, sample, key) == name;
     record.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect()
@@ -114,7 +113,6 @@ pub(crate) fn is_group(path: &str, key: &str, name: &str) -> bool {
     path == name || path.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')) == Some(name)
 }
 
-/// The only item.
 pub(crate) fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     items.next().filter(|_| items.next().is_none())
 }

@@ -374,7 +374,6 @@ pub fn score_key(name: &str) -> String {
     if name == ACCURACY { name.to_owned() } else { format!("{}{name}", known::SCORE) }
 }
 
-/// The mean of a score.
 fn score(record: &RunRecord, name: &str) -> Option<Amount> {
     real(record.open_loop.scores.iter().find(|score| score.name == name)?.mean.value)
 }

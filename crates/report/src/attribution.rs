@@ -19,7 +19,6 @@ const COLUMNS: [Explained; 4] = [Explained::MeanTtft, Explained::P99Ttft, Explai
 const WIDTHS: (usize, usize) = (25, 13);
 /// A part below this fraction of every latency has no row.
 const MIN_SHARE: f64 = 0.005;
-/// Columns of the bars of a waterfall.
 const BAR: usize = 34;
 
 /// The name of a latency in a sentence.
@@ -40,7 +39,6 @@ fn heading(what: Explained) -> &'static str {
     }
 }
 
-/// The setting that a part points at.
 fn advice(attribution: &Attribution, part: Part) -> String {
     let value = |value: f64| short_tick(value.round());
     match (part, attribution.limit()) {

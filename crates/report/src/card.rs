@@ -59,7 +59,6 @@ fn write(card: &Card, path: &Path) -> Result<(), Error> {
     write_whole(path, |out| std::io::Write::write_all(out, &bytes))
 }
 
-/// The metrics of a result by key.
 struct Metrics<'a> {
     value: &'a dyn Fn(&str) -> Option<f64>,
     interval: &'a dyn Fn(&str) -> Option<Interval>,

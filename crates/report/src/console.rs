@@ -85,7 +85,6 @@ fn vllm_block(record: &RunRecord) -> String {
     joined(&lines)
 }
 
-/// The sections of the latencies that a run reports.
 fn latencies(record: &RunRecord, wanted: impl Fn(MetricKind) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     for metric in MetricKind::ALL.into_iter().filter(|&metric| wanted(metric) && record.setup.reports(metric)) {
@@ -135,7 +134,6 @@ fn totals(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// The line of a metric; `None` if it was not requested.
 fn metric_line(metric: &Metric, value: Amount) -> Option<String> {
     Some(match value {
         // vLLM shows this count with two decimals.

@@ -121,7 +121,6 @@ impl Dashboard {
         })
     }
 
-    /// Returns whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -187,7 +186,6 @@ fn name_of(row: &Dict) -> &str {
     row.get("Test name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The commands next to a result, if there are any.
 fn commands(path: &Path) -> Result<Option<Dict>, Error> {
     if !path.is_file() {
         return Ok(None);

@@ -10,7 +10,6 @@ use crate::style::harmless_line;
 pub(crate) struct Failures {
     pub(crate) kind: String,
     pub(crate) count: usize,
-    /// The text of the first one.
     pub(crate) text: String,
 }
 

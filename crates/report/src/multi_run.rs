@@ -9,7 +9,6 @@ use crate::style::fold;
 
 const WIDTH: usize = 80;
 
-/// The table, and below it the warnings of the runs.
 pub fn text(runs: &MultiRun, warnings: &[String]) -> String {
     let mut lines = vec![format!("{:=^WIDTH$}", format!(" Multi-Run Summary ({} runs) ", runs.runs))];
     lines.extend(table(&runs.rows));

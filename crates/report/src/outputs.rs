@@ -43,7 +43,6 @@ pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
     Some(("outputs", parts.join(" · ")))
 }
 
-/// What the divergence depends on, in a line.
 pub(crate) fn dependence(record: &RunRecord) -> Option<(&'static str, String)> {
     record.open_loop.outputs.as_ref()?;
     let questions = questions(record);

@@ -134,7 +134,6 @@ impl LatencyOverTime {
         LatencyOverTime { rows: rows.to_vec() }
     }
 
-    /// The median of a latency in each step.
     pub(crate) fn median(&self, name: &str) -> &[f64] {
         self.rows.iter().find(|row| row.0 == name).map_or(&[], |row| &row.1)
     }

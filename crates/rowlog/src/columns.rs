@@ -67,7 +67,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// Whether a row may have no value.
     pub fn nullable(&self) -> bool {
         matches!(self.access, Access::MaybeInt(..) | Access::Text(..) | Access::Bytes(..))
     }

@@ -13,7 +13,6 @@ use crate::segment::{FORMAT, known};
 pub(crate) const NAME: &str = "manifest.json";
 /// Its name up to format 3.
 pub(crate) const OLD_NAME: &str = "manifest.tacho";
-/// Maximum length of a manifest.
 const LIMIT: u64 = 64 << 20;
 
 pub fn this_host() -> Host {
@@ -44,7 +43,6 @@ tacho_core::record! {
         pub seed: Option<i64>,
         /// A hash of the requests, to check that a resumed run has the same ones.
         pub workload: Option<String>,
-        /// Number of requests, if known.
         pub requests: Option<u64>,
         pub host: Host = Host::default(),
         pub clock: String = String::new(),

@@ -27,12 +27,10 @@ pub(crate) fn packing() -> Result<IpcWriteOptions, ArrowError> {
         .try_with_compression_level(Some(1))
 }
 
-/// The file of segment `number` in `directory`.
 pub(crate) fn file(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("rows-{number}.arrows"))
 }
 
-/// The schema of a segment, with its properties as metadata.
 pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
     let metadata = [
         (FORMAT_KEY, FORMAT.to_string()),

@@ -16,7 +16,6 @@ use crate::{Origin, segment};
 
 /// The file name of the summary, which is written at the end of a run.
 pub(crate) const SUMMARY: &str = "summary.json";
-/// Maximum length of a summary.
 const SUMMARY_LIMIT: u64 = 1 << 30;
 
 #[derive(Debug)]
@@ -165,7 +164,6 @@ impl Iterator for Batches {
     }
 }
 
-/// Whether all timestamps of a row are plausible for one run.
 fn is_plausible(row: &Observation, origin: Timestamp) -> bool {
     let timestamps = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.input_end, row.first_byte, row.first_content, row.first_answer].into_iter().flatten();

@@ -29,7 +29,6 @@ pub struct Checked {
     /// The request, with secrets redacted.
     pub request: String,
     pub status: Option<u16>,
-    /// The headers of the response that are shown.
     pub headers: Vec<(String, String)>,
     /// The selectors of the file: their fields and paths.
     pub selectors: Vec<(&'static str, String)>,

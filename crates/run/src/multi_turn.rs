@@ -38,7 +38,6 @@ pub struct MultiTurnPlan {
     /// Whether responses must have exactly this length.
     pub exact_lengths: bool,
     pub stream: bool,
-    /// Whether requests contain their conversation id.
     pub send_conversation_id: bool,
     /// Whether a response that differs from the recorded one is a failure.
     pub verify_output: bool,

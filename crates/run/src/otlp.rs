@@ -7,7 +7,6 @@ use tacho_client::{BackendKind, EndpointSpec, Url};
 
 use crate::Error;
 
-/// Timeout of one request to a collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Collector {

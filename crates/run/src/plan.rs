@@ -36,13 +36,9 @@ pub struct ServePlan {
     pub seed: u32,
     pub traffic: TrafficPlan,
     pub report: ReportPlan,
-    /// The row log, if there is one.
     pub log: Option<LogPlan>,
-    /// The check of outputs, if there is one.
     pub check: Option<CheckPlan>,
-    /// How outputs are graded, if they are.
     pub grade: Option<GradePlan>,
-    /// The command that gets the finished rows, if there is one.
     pub row_command: Option<RowCommandPlan>,
     /// This process's rank, if there are several.
     pub ranks: Option<tacho_fleet::Membership>,

@@ -58,7 +58,6 @@ pub struct Drained {
     pub output_tokens: u64,
     /// Per request, milliseconds to its last token.
     pub latencies_ms: Vec<f64>,
-    /// Media times of the requests with media.
     pub media: Vec<MediaTimes>,
 }
 

@@ -324,7 +324,6 @@ fn push_token(out: &mut Vec<u8>, timestamp: Timestamp) {
     let _ = write!(out, "{length:x}\r\n{EVENT_HEAD}{:016x}{EVENT_TAIL}\r\n", timestamp.0);
 }
 
-/// The send times in a response of the reference server.
 pub fn send_times(text: &[u8]) -> Vec<Timestamp> {
     let digits = |token: &[u8]| std::str::from_utf8(token).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
     text.chunks_exact(DIGITS).filter_map(digits).map(Timestamp).collect()

@@ -99,7 +99,6 @@ impl Calls {
     }
 }
 
-/// The record of the requests.
 #[derive(Clone)]
 struct Record {
     sender: Sender<Seen>,

@@ -5,7 +5,6 @@ use std::io::{BufRead, Write};
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub line: String,
-    /// The headers in their order.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }

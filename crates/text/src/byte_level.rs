@@ -161,7 +161,6 @@ impl ByteLevel {
         self.vocabulary.ids()
     }
 
-    /// The ID of a token given as text.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added().iter().find(|added| added.content == token).map(|added| added.id);
         added.or_else(|| self.vocabulary.find(&bytes_of_token(token)))

@@ -221,7 +221,6 @@ pub fn sample_in_parts(
 }
 
 impl WorkloadSpec {
-    /// The dataset with output lengths drawn by a plan, if there is one.
     pub fn with_output_lengths(self, seed: i64, lengths: LengthPlan) -> WorkloadSpec {
         if lengths.0.is_empty() {
             return self;

@@ -90,7 +90,6 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// The URL or the command.
     pub(crate) fn text(&self) -> &str {
         let (Server::Url(text) | Server::Command(text)) = self;
         text
@@ -99,7 +98,6 @@ impl Server {
 
 #[derive(Debug, Clone)]
 pub(crate) struct AbTestArgs {
-    /// A and B.
     pub(crate) servers: [Server; 2],
     pub(crate) flags: AbTestFlags,
     pub(crate) load: Values,

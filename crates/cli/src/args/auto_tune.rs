@@ -112,7 +112,6 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
 pub(crate) struct TuneSettings {
     pub(crate) base: PathBuf,
     pub(crate) model: String,
-    /// Whether the model was set explicitly.
     pub(crate) model_named: bool,
     pub(crate) system: String,
     pub(crate) tp: u64,

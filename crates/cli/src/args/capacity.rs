@@ -61,9 +61,7 @@ pub(crate) struct CapacityArgs {
     pub(crate) flags: CapacityFlags,
     /// A run without its load.
     pub(crate) run: ServeArgs,
-    /// The command of such a run.
     pub(crate) command: Vec<String>,
-    /// Directory of the results of all searches.
     pub(crate) directory: PathBuf,
     pub(crate) live: LiveArgs,
 }

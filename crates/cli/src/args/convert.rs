@@ -96,7 +96,6 @@ impl SharegptArgs {
         Ok(args)
     }
 
-    /// Filter and format of the conversations.
     pub(crate) fn spec(&self) -> DumpSpec {
         DumpSpec {
             seed: self.seed.unsigned_abs(),

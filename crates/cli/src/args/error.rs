@@ -15,7 +15,6 @@ pub(crate) fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(
     if holds { Ok(()) } else { Err(refusal()) }
 }
 
-/// The error for an unknown metric, with a suggestion.
 pub(crate) fn unknown_metric(flag: &str, error: &tacho_record::Error) -> Refusal {
     let tacho_record::Error::Unknown { key, .. } = error else { return Refusal::other(format!("{flag}: {error}")) };
     let meant = meant(key).map_or_else(String::new, |meant| format!("did you mean {meant}? "));

@@ -158,7 +158,6 @@ pub(crate) const RESULTS: &str = "results and decisions";
 pub(crate) const PLANNING: &str = "capacity planning";
 pub(crate) const UTILITIES: &str = "utilities";
 
-/// The sections in the order of the help.
 pub(crate) const SECTIONS: [&str; 6] = [SERVER, ENGINE, SERIES, RESULTS, PLANNING, UTILITIES];
 
 /// Sections of which the short help has only the names of the commands.
@@ -224,7 +223,6 @@ pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     out + &help::columns("-v, --version", "Print the version, the commit and what was built in.", 20, width)
 }
 
-/// Version and commit of this build.
 pub(crate) fn build() -> String {
     let commit = option_env!("TACHO_COMMIT").filter(|commit| !commit.is_empty());
     let commit = commit.map_or_else(String::new, |commit| format!(" ({commit})"));

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// A script and the equivalent command.
 const SCRIPTS: &[(&str, &[&str])] = &[
     ("benchmark_serving", &["serve"]),
     ("benchmark_throughput", &["throughput"]),

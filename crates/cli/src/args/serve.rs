@@ -207,7 +207,6 @@ impl ServeArgs {
         Ok(args)
     }
 
-    /// Whether no text is generated.
     pub(crate) fn is_textless(&self) -> bool {
         self.target.backend().task() != Task::Generation
     }

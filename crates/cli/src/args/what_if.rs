@@ -15,7 +15,6 @@ use super::plan::criteria;
 static WHAT_IF: Group =
     group("what-if options", "what-if options", "The run, the settings to forecast, and what they are ranked by.");
 
-/// Most combinations of settings.
 const MAX_SETTINGS: usize = 200;
 
 pub(crate) static TABLE: Table = Table {
@@ -61,7 +60,6 @@ flags! {
     }
 }
 
-/// All combinations of the given values.
 fn settings(setting: Setting<'_>) -> Result<Vec<ServerSetting>, Refusal> {
     let mut all = vec![ServerSetting::default()];
     for text in Vec::<String>::from_flag(setting) {

@@ -73,7 +73,6 @@ fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
 }
 
-/// Reads the requests of a result or a log.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
     let shown = path.display();
     let nothing = || format!("{shown} cannot be fitted");
@@ -204,7 +203,6 @@ fn known_limits(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow::Resu
     Ok(known)
 }
 
-/// The limits that flags and the log of the server state.
 pub(super) fn stated_limits(flags: &LimitFlags) -> anyhow::Result<KnownLimits> {
     let mut known = KnownLimits::default();
     flags.given().iter().for_each(|(name, value)| known.learn(name, *value, "flag"));

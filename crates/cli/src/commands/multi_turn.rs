@@ -251,7 +251,6 @@ fn print_turns(conversations: &[Conversation]) -> io::Result<()> {
     writeln!(tacho_report::out(), "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{table}\n{SEPARATOR}")
 }
 
-/// Prints the tables of generated conversations.
 fn print_made(conversations: &[Conversation], tokenizer: &Tokenizer) -> io::Result<()> {
     let counts: Vec<Vec<f64>> = conversations
         .iter()

@@ -31,7 +31,6 @@ pub(super) fn launcher() -> anyhow::Result<Vec<OsString>> {
     Ok(vec![this.into_os_string(), WORD.into()])
 }
 
-/// Returns the command to supervise, if this process is a supervisor.
 pub(crate) fn supervised_command(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
     (args.nth(1)? == WORD).then(|| args.collect())
 }

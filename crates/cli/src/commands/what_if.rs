@@ -146,7 +146,6 @@ fn rank(args: &WhatIfArgs, one: &Forecast, other: &Forecast) -> Ordering {
     order(one).cmp(&order(other)).then(value(one).total_cmp(&value(other)))
 }
 
-/// The metrics of the table.
 fn columns(args: &WhatIfArgs) -> Vec<&str> {
     let mut columns: Vec<&str> = args.slos.iter().map(|slo| slo.metric.as_str()).collect();
     columns.extend([args.by.as_str()]);
@@ -306,7 +305,6 @@ fn verify(command: &str, record: &RunRecord, best: &Forecast, interrupt: &Interr
     Ok(Verified { values: METRICS.into_iter().filter_map(value).collect() })
 }
 
-/// The load of the run, from the command that it recorded.
 fn load(record: &RunRecord) -> anyhow::Result<ServeArgs> {
     let command = record.provenance.command.as_deref();
     let command = command.ok_or_else(|| anyhow!("--verify: the run does not state its command"))?;

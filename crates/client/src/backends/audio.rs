@@ -74,7 +74,6 @@ pub(super) fn body(fields: &Dict, request: &Request) -> Result<Vec<u8>, &'static
     Ok(form.finish())
 }
 
-/// Duration of the request's audio in seconds.
 pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
     match clip(request)? {
         Clip::Samples(sound) => Ok(sound.seconds()),
@@ -82,7 +81,6 @@ pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
     }
 }
 
-/// Samples of the request's audio in one channel.
 pub(super) fn samples(request: &Request, rate: u32) -> Result<Vec<i16>, &'static str> {
     let file = match clip(request)? {
         Clip::Samples(sound) => sound,

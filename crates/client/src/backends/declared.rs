@@ -34,7 +34,6 @@ use spec::ResponseSpec;
 pub(super) use spec::{Framing, Prefix};
 pub use trace::{Trace, TraceEvent};
 
-/// Maximum size of a file.
 const MAX_FILE: u64 = 1 << 20;
 /// Hexadecimal digits of a file's digest.
 const DIGITS: usize = 16;
@@ -142,7 +141,6 @@ impl BackendKind {
         }
     }
 
-    /// The path of the ready check, if the file has one.
     pub fn ready_path(self) -> Option<&'static str> {
         self.declared()?.ready.as_deref()
     }
@@ -231,12 +229,10 @@ impl Declared {
         self.response.framing
     }
 
-    /// Whether a status means success.
     pub(super) fn accepts(&self, status: u16) -> bool {
         self.response.statuses.contains(&status)
     }
 
-    /// The path of the model list, if the file has one.
     pub(crate) fn models_path(&self) -> Option<&str> {
         self.models.as_ref().map(|(path, _)| path.as_str())
     }

@@ -74,7 +74,6 @@ pub(super) fn pooling_body(payload: &PayloadSpec, request: &Request) -> Result<D
     Ok(dict! { "model": payload.model_for(request), "truncate_prompt_tokens": -1_i64, ..members })
 }
 
-/// The body of a query and its documents.
 pub(super) fn rerank_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let prompt = request.content.to_json();
     let Some([query, documents @ ..]) = prompt.as_list().filter(|texts| texts.len() > 1) else {

@@ -62,7 +62,6 @@ impl Expected {
         Expected { output_len, prompt_len, cancel_after, keeps_reply, ..Expected::default() }
     }
 
-    /// Sets the encoding that the body requests.
     pub(super) fn encoded_as(mut self, body: &Dict) -> Self {
         self.encoding = match body.get("encoding_format").and_then(Value::as_str) {
             Some("bytes") => Encoding::Bytes,

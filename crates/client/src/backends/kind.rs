@@ -56,7 +56,6 @@ const BEARER: (&str, &str) = ("Authorization", "Bearer ");
 
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
-/// The defaults of most rows.
 const COMPLETIONS: Row = Row {
     name: "",
     suffixes: &["completions"],

@@ -122,7 +122,6 @@ impl ResponseDecoder {
         }
     }
 
-    /// Whether a status means success.
     pub(crate) fn accepts(&self, status: u16) -> bool {
         match &self.intake {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.accepts(status),

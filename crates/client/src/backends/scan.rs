@@ -10,7 +10,6 @@ pub(crate) struct NotJson;
 /// Maximum nesting depth, because the text comes from a server.
 const MAX_DEPTH: u32 = 256;
 
-/// The kind of the value at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,

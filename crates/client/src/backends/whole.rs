@@ -50,7 +50,6 @@ impl WholeDecoder {
         }
     }
 
-    /// Whether a status means success.
     pub(super) fn accepts(&self, status: u16) -> bool {
         self.declared.as_ref().map_or(status == 200, |declared| declared.accepts(status))
     }

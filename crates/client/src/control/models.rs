@@ -22,7 +22,6 @@ pub struct ServedModel {
     pub root: String,
 }
 
-/// The first model of `/v1/models`.
 pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
     let path = match caller.backend().declared() {
         None => PATH,

@@ -14,7 +14,6 @@ use super::unix_seconds;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the rest of the output after the end; a process that the command left behind may keep it open.
 const AFTER_END: Duration = Duration::from_secs(1);
-/// Bytes of output that are read.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs a command in a shell; its output is the token.

@@ -17,7 +17,6 @@ use crate::{EndpointSpec, Error, Headers};
 /// Time limit of a request for a token.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client of an OAuth 2 server.
 #[derive(Debug, Clone)]
 pub struct OAuthSpec {
     /// The token endpoint, with its own connection settings.

@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Url};
 
-/// Addresses beyond this are ignored.
 const MAX_ADDRESSES: usize = 64;
 /// How long a DNS lookup is trusted while connections work.
 const ADDRESS_TTL: Duration = Duration::from_secs(60);
 /// The minimum time between two lookups while connections fail.
 const MIN_LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The address that a socket connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
@@ -141,7 +139,6 @@ impl AddressRotation {
         (&self.list, first)
     }
 
-    /// Whether there is more than one address.
     pub(crate) fn has_choice(&self) -> bool {
         self.list.len() > 1
     }

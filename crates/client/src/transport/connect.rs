@@ -10,7 +10,6 @@ use crate::{EndpointSpec, Error, Url, base64};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
-    /// The addresses of the server or the proxy.
     pub(crate) addresses: Arc<Addresses>,
     /// The `CONNECT` request for a tunnel through a proxy to a TLS server.
     pub(crate) tunnel: Option<Arc<[u8]>>,
@@ -52,7 +51,6 @@ impl Route {
         })
     }
 
-    /// The target of a request line.
     pub(crate) fn target(&self, url: &Url) -> String {
         if self.absolute { url.whole() } else { url.path.clone() }
     }

@@ -64,7 +64,6 @@ impl Http2 {
         Http2 { going_away: session.is_none(), pipe, scheme, session, awaited: Awaited::Nothing, refused: false }
     }
 
-    /// Whether output is waiting to be written.
     pub(crate) fn has_output(&self) -> bool {
         !self.pipe.0.borrow().output.is_empty()
     }

@@ -63,7 +63,6 @@ impl Socket {
         Ok((socket, state))
     }
 
-    /// Requests the connection from the system.
     pub(crate) fn start_connect(&self, address: &Address) -> io::Result<Connecting> {
         let result = match address {
             Address::Tcp(SocketAddr::V4(v4)) => {

@@ -15,7 +15,6 @@ const EACH: (usize, usize, u64) = (16, 256, 64 << 10);
 /// Unit of received bytes: all numbers fit into 32 bits, because every stream in flight has them.
 const BLOCK: usize = 64;
 
-/// The bounds of one response, and what was received.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// Requested tokens; 0 if their number is unknown.

@@ -51,7 +51,6 @@ fn serve(at: usize, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Connections that are not open yet.
 fn opening(worker: &ClientWorker<'_>) -> usize {
     worker.slots.iter().flatten().filter(|slot| !slot.link.is_open()).count()
 }

@@ -16,12 +16,10 @@ use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
 
-/// Bytes of an error body that are kept.
 const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.
 const MAX_ERROR_BODY: u32 = 256 << 10;
 
-/// Bytes of a response header that are kept.
 const MAX_KEPT_HEADER: usize = 256;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.

@@ -29,7 +29,6 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// The input of a request, if it has one of this kind.
     pub(super) fn of(expected: &Expected) -> Option<Box<Self>> {
         expected.input.clone().map(Input::new)
     }

@@ -10,7 +10,6 @@ use tacho_record::{Error, StoredRun};
 use super::Confidence;
 use super::side::of_group;
 
-/// A mean of one side.
 #[derive(Debug, Clone, Copy)]
 struct Mean {
     value: f64,

@@ -16,7 +16,6 @@ pub(super) fn of_group<'k>(key: &'k str, runs: &[StoredRun]) -> Result<Option<(&
     Ok(Some((key, runs.iter().map(part).collect::<Result<_, _>>()?)))
 }
 
-/// A metric of one side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     /// The geometric mean of its runs, so that a change is a ratio of two of them; the arithmetic mean if one is 0.

@@ -102,7 +102,6 @@ pub(super) fn summarize(runs: &[Measurement]) -> Vec<LoadLevel> {
     sorted.chunk_by(|one, other| one.level == other.level).map(LoadLevel::of).collect()
 }
 
-/// The smallest load that fails.
 pub(super) fn first_failing(levels: &[LoadLevel]) -> Option<f64> {
     levels.iter().find(|level| !level.passes()).map(|level| level.level)
 }

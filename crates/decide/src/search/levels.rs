@@ -76,7 +76,6 @@ impl Levels {
         Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) }
     }
 
-    /// The candidate nearest to a load.
     pub(super) fn nearest(&self, load: f64) -> f64 {
         let load = match self.spacing {
             Spacing::Whole => load.round(),

@@ -6,7 +6,6 @@
 
 use super::Measurement;
 
-/// Quantiles of the posterior.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Posterior {
     pub(super) median: f64,

@@ -3,7 +3,6 @@
 use super::posterior::Posterior;
 use super::{Estimate, Measurement, Model, Search, Step, StopReason, closed_loop, open_loop};
 
-/// Most exploring runs.
 const EXPLORING_RUNS: usize = 4;
 /// Relative width of the range below which exploration ends.
 const FOUND: f64 = 0.1;
@@ -17,7 +16,6 @@ const LONGER: f64 = 1.5;
 const RUN_FRACTION: f64 = 0.2;
 /// A run of at least this fraction of the time for a decision counts as full.
 const FULL: f64 = 0.7;
-/// Most runs of a search.
 const MAX_RUNS: usize = 60;
 /// A load is light up to this fraction of the throughput under unlimited load.
 const LIGHT: f64 = 0.25;

@@ -26,7 +26,6 @@ const FULL_BATCH: f64 = 0.93;
 const FULL_CACHE: f64 = 0.9;
 /// Least part of the iterations that refuse a request at which a limit is one, not the largest value by chance.
 const MIN_AT_LIMIT: f64 = 0.3;
-/// Most iterations that are regressed on.
 const MAX_STEPS: usize = 20_000;
 /// Longest group of iterations that are only known together.
 const MAX_GROUP: usize = 64;
@@ -94,7 +93,6 @@ impl Iteration {
     }
 }
 
-/// A run as iterations.
 pub(super) struct Timeline<'a> {
     pub(super) streams: &'a [Stream],
     pub(super) iterations: Vec<Iteration>,
@@ -408,7 +406,6 @@ fn step(group: &[Iteration]) -> Step {
     }
 }
 
-/// Charges the time of an iteration to its contents.
 fn charge(one: &mut Iteration, model: &Model<'_>) {
     let seconds = one.seconds();
     one.decode_s = model.seconds(&one.decode);

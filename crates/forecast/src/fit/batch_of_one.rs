@@ -10,7 +10,6 @@ use super::{Found, Step};
 
 /// Least batch-1 steps of a run.
 const MIN_SAMPLES: usize = 10;
-/// Least runs with batch-1 steps.
 const MIN_RUNS: usize = 2;
 /// Least saving, as a fraction of a step.
 const MIN_SAVING: f64 = 0.02;

@@ -4,7 +4,6 @@ use super::regress::{self, Data, Estimate};
 use super::robust::{median, spread};
 use super::steps::Step;
 
-/// Step costs, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Costs {
     pub fixed: Estimate,

@@ -29,7 +29,6 @@ const OUTPUT_ROOM: usize = 40;
 pub trait Server {
     type Error;
 
-    /// Runs a load and returns its successful requests.
     fn run(&mut self, load: &Load) -> Result<Vec<Traced>, Self::Error>;
 
     /// Seconds since the experiment started.

@@ -21,7 +21,6 @@ pub struct KnownLimits {
 }
 
 impl KnownLimits {
-    /// Returns whether this limit has a source.
     pub fn is_known(&self, name: &str) -> bool {
         self.sources.iter().any(|(known, _)| *known == name)
     }
@@ -44,7 +43,6 @@ impl KnownLimits {
         self.learn(name, value, &from);
     }
 
-    /// Reads the limits that a text states.
     pub fn read(&mut self, text: &str, from: &str) {
         for (name, _) in STATED {
             let others = SPELLINGS.iter().filter(|(known, _)| known == name).map(|(_, other)| other);

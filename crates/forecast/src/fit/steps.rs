@@ -8,7 +8,6 @@ use tacho_engine::EngineSpec;
 
 /// Requests sent within this many seconds form a burst.
 const BURST_S: f64 = 0.01;
-/// Least requests of a burst.
 const MIN_BURST: usize = 4;
 
 /// A step that was observed from start to end.
@@ -92,7 +91,6 @@ pub struct Burst {
     pub rest: f64,
 }
 
-/// Steps and TTFTs of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// Steps with known contents, in order.
@@ -126,7 +124,6 @@ impl Cluster {
     }
 }
 
-/// Finds the steps of a run on a server with these limits.
 pub fn find(traced: &[Traced], limits: &EngineSpec) -> Found {
     let Reading { mut found, steps, .. } = read(traced, limits, 0);
     found.steps = steps.into_iter().flatten().collect();

@@ -11,7 +11,6 @@ use tacho_metrics::Sample;
 pub struct Traced {
     pub sent: f64,
     pub prompt: u64,
-    /// Arrival time of each token.
     pub tokens: Vec<f64>,
 }
 

@@ -39,7 +39,6 @@ impl Slots {
     }
 }
 
-/// The sessions of one worker.
 pub(crate) struct Sessions<'a> {
     plan: &'a SessionPlan<'a>,
     supply: Supply<'a>,
@@ -164,7 +163,6 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The next session that may start, and when.
     fn next_start(&self) -> Option<(usize, Timestamp)> {
         let (session, opens) = match &self.supply {
             Supply::Own { next, .. } => (*next, Duration::ZERO),

@@ -8,7 +8,6 @@ pub struct Graph {
     pub(super) steps: Vec<Node>,
     /// The steps that wait for each step, with the pause before them.
     pub(super) children: Vec<Vec<(usize, Duration)>>,
-    /// The steps of each session.
     pub(super) sessions: Vec<Vec<usize>>,
 }
 

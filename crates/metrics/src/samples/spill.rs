@@ -16,7 +16,6 @@ const NEIGHBORS: usize = 512;
 /// Size of the write buffer in bytes.
 const BUFFER: usize = 2 << 20;
 
-/// Writes samples to a spill file.
 #[derive(Debug)]
 pub(super) struct SpillWriter {
     file: SpillFile,

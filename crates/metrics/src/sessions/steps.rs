@@ -29,7 +29,6 @@ impl Steps {
         });
     }
 
-    /// The step of a sample.
     fn find(&self, sample: &Sample) -> Option<usize> {
         self.places.binary_search(&sample.index).ok()
     }

@@ -14,7 +14,6 @@ use super::uncached::UncachedSummary;
 use super::waits::Waits;
 use crate::Sample;
 
-/// Outcome of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionEnd {
     Finished,

@@ -125,7 +125,6 @@ impl SteadyWindow {
     }
 }
 
-/// Counts of a window.
 struct Seen {
     /// Send time of the first request.
     first: f64,

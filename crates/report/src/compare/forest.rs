@@ -227,7 +227,6 @@ impl Layout {
         self.left + (change.clamp(least, most) - least) / (most - least) * self.width
     }
 
-    /// Name, values and verdict of a row.
     fn words(&self, row: &ForestRow, name_y: f64, y: f64) -> String {
         let (name, class) = (escape(&row.name), row.class());
         let (base, new) = row.printed_values();

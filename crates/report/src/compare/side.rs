@@ -63,7 +63,6 @@ impl Side {
         Side { label: self.label.clone(), rows: self.rows.iter().filter(wanted).cloned().collect() }
     }
 
-    /// Its rows as a table that comparisons read.
     pub fn rows_json(&self) -> Value {
         Value::List(self.rows.iter().map(|row| Value::Dict(row.cells.clone())).collect())
     }

@@ -10,7 +10,6 @@ use crate::tables::markdown::Table;
 use crate::tables::workbook::{Sheet, SheetRow, write};
 
 impl Comparison {
-    /// Writes the workbook; `environment` is the report on the machine, if there is one.
     pub fn write_workbook(&self, path: &Path, environment: Option<&str>) -> Result<(), Error> {
         let mut sheets = vec![Sheet { name: "Environment".to_owned(), rows: environment_rows(environment) }];
         for (group, name) in self.groups.iter().zip(self.sheet_names()) {

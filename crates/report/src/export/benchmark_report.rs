@@ -12,7 +12,6 @@ use tacho_record::{ResultFields, restored};
 use crate::Error;
 use crate::json::write_whole;
 
-/// Its percentiles, with our percentage.
 const PERCENTILES: [(&str, f64); 11] = [
     ("p0p1", 0.1),
     ("p1", 1.0),
@@ -27,13 +26,11 @@ const PERCENTILES: [(&str, f64); 11] = [
     ("p99p9", 99.9),
 ];
 
-/// Writes the report of a serving result.
 pub fn save(result: &Dict, path: &Path) -> Result<(), Error> {
     let text = dumps_indented(&report(result).into(), 2) + "\n";
     write_whole(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// The report of a serving result.
 pub fn report(result: &Dict) -> Dict {
     let fields = ResultFields(result);
     let (failed, total) = fields.failures().map_or((None, fields.number("completed")), |(failed, total)| {

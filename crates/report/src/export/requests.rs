@@ -102,7 +102,6 @@ impl Format {
     }
 }
 
-/// Rows of a table in memory at a time.
 const ROWS_IN_MEMORY: usize = 1 << 16;
 
 /// Writes the requests of `record` to `path`, in the format of its extension.
@@ -118,7 +117,6 @@ pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
     samples.check().map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// The origin of the times.
 fn first_due(samples: &Samples) -> f64 {
     samples.iter().map(|sample| sample.scheduled).fold(f64::INFINITY, f64::min)
 }

@@ -16,7 +16,6 @@ const TIMES: [(MetricKind, &str); 4] = [
 ];
 /// Points of a curve; more would not be visible.
 const POINTS: usize = 400;
-/// Bars of a histogram.
 const BARS: usize = 40;
 
 type Named = (String, Vec<StoredRun>);

@@ -23,7 +23,6 @@ impl Figures {
         self.place(figure(panel, group))
     }
 
-    /// All figures, as the script reads them.
     pub(crate) fn into_value(self) -> Value {
         Value::List(self.all)
     }

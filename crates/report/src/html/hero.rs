@@ -152,7 +152,6 @@ pub(crate) fn load(setup: &Setup) -> String {
     if parts.is_empty() { "all at once".to_owned() } else { parts.join(", ") }
 }
 
-/// The facts that several runs have in common.
 pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
     let of = |run: &&StoredRun| {
         let text = |key: &str| run.fields.get(key).map(plain).unwrap_or_default();

@@ -15,7 +15,6 @@ pub(super) struct List {
     pub(super) about: &'static str,
     /// The minimum detail of files that have it.
     pub(super) detail: Detail,
-    /// Whether a run has it.
     pub(super) applies: fn(&RunRecord) -> bool,
     pub(super) column: Column,
 }

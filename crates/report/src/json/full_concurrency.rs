@@ -9,7 +9,6 @@ use crate::style::{percent, two, value_line};
 /// Width of its block in columns.
 const WIDTH: usize = 47;
 
-/// Its JSON.
 pub(super) fn json(found: &SteadyWindow) -> Dict {
     let window = dict! {
         "start_s": found.start,

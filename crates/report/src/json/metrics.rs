@@ -50,7 +50,6 @@ impl<const VLLM: bool> Entry for Latencies<VLLM> {
     }
 }
 
-/// The metrics of some parts.
 pub(super) fn metric_fields(record: &RunRecord, parts: &[Part]) -> Dict {
     let mut fields = Dict::new();
     for metric in parts.iter().flat_map(|&wanted| part(wanted)) {

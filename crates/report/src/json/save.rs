@@ -20,7 +20,6 @@ pub enum SaveMode {
     New,
 }
 
-/// Saves the result file of `record` at `path`.
 pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> Result<(), Error> {
     let file = ResultFile::new(record, detail);
     match mode {

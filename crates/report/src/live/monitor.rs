@@ -101,7 +101,6 @@ pub struct Snapshot {
     /// Estimated seconds to the end.
     pub left: Option<f64>,
     pub output: Output,
-    /// The stages of the load, if there are any.
     pub stages: Arc<[StageSpan]>,
     /// Percentiles of all finished requests: TTFT or TTFP, TPOT, ITL, E2EL.
     pub latency: [Option<Percentiles>; 4],

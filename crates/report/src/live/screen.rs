@@ -80,7 +80,6 @@ pub(crate) fn charts_of_run(points: &[Point], output: Output, (width, count): (u
     grid.styled_text() + "\n"
 }
 
-/// Draws `shown` for a terminal of this size.
 pub(super) fn draw(shown: &Snapshot, view: View, (width, height): (usize, usize), colors: bool) -> Grid {
     let mut grid = Grid::new(width, height, colors);
     let area = grid.area();

@@ -66,7 +66,6 @@ impl Watch {
         Ok(Watch { address, token, over, streams, thread: Some(thread) })
     }
 
-    /// The URL of the page, with its token.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token.expose())
     }

@@ -23,7 +23,6 @@ pub(super) fn page() -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A snapshot as the page reads it.
 pub(super) fn event(snapshot: &Snapshot) -> String {
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
     let outer = snapshot.outer.iter();

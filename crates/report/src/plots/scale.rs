@@ -15,7 +15,6 @@ tacho_core::named! {
     }
 }
 
-/// Below this a symlog scale is linear.
 const LINEAR_BELOW: f64 = 2.0;
 
 impl ScaleKind {

@@ -171,7 +171,6 @@ fn is_steady(levels: &[&Dict], metric: &str) -> bool {
     levels.iter().any(|level| number(level, &format!("steady_{metric}")).is_some())
 }
 
-/// A metric in words, with its part of the runs.
 fn words_of(levels: &[&Dict], metric: &str) -> String {
     in_words(metric) + if is_steady(levels, metric) { ", steady part" } else { "" }
 }

@@ -27,7 +27,6 @@ pub struct StructuredSetup {
 }
 
 impl StructuredSetup {
-    /// The default name of the result file.
     pub fn file_name(&self) -> String {
         let ratio = self.ratio.map_or_else(|| "0".to_owned(), float_repr);
         let model = self.model_id.rsplit('/').next().unwrap_or_default();

@@ -18,7 +18,6 @@ const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
 const RELATIONS: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
 const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006";
 
-/// The longest name that a sheet may have.
 const NAME_LENGTH: usize = 31;
 
 #[derive(Debug, Clone, PartialEq)]

@@ -31,7 +31,6 @@ impl Level {
         self.results.iter().map(ResultFields)
     }
 
-    /// The mean of a metric, if all results have it.
     pub(crate) fn mean(&self, key: &str) -> Option<f64> {
         let values = self.runs().map(|run| run.number(key)).collect::<Option<Vec<f64>>>();
         values.filter(|values| !values.is_empty()).map(|values| mean(&values))

@@ -20,7 +20,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// When a wait is mentioned first; then again whenever it has doubled.
 const FIRST_REMINDER: Duration = Duration::from_secs(5);
 
-/// Timeout of a reset.
 const CALL: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +258,6 @@ impl Slot {
         self.running.as_mut()?.lost()
     }
 
-    /// Its URL, if it was started.
     pub fn address(&self) -> Option<String> {
         self.running.as_ref().map(|server| server.address.clone())
     }

@@ -77,7 +77,6 @@ pub(crate) struct Client<'s> {
 }
 
 impl<'s> Client<'s> {
-    /// Client `id` of a run with this seed.
     pub(crate) fn new(spec: &'s ClientSpec, seed: u32, id: usize) -> Self {
         let seed = seed.wrapping_add(id as u32).wrapping_add(1);
         Client {

@@ -64,7 +64,6 @@ impl Sampler<'_> {
     }
 }
 
-/// The prompts of an offline run.
 #[derive(Debug, Clone)]
 pub enum OfflineWorkload {
     /// Sampled: the measured requests, and warm-up requests with a separate seed.

@@ -99,7 +99,6 @@ impl Step {
 }
 
 tacho_core::record! {
-    /// The result of a run of a batch.
     #[derive(Debug, Clone, Default, PartialEq)]
     pub struct Generated {
         /// Seconds around the engine call.

@@ -14,7 +14,6 @@ use crate::Error;
 /// Token ids are drawn below this, as in vLLM, or below the vocabulary size if that is smaller.
 const HIGHEST_ID: u64 = 10_000;
 
-/// The part of a plan for `tacho latency`.
 #[derive(Debug, Clone)]
 pub struct LatencyPlan {
     pub input_len: u64,

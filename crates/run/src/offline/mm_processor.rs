@@ -13,7 +13,6 @@ const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry
                         multimodal requests were processed\n   - Stats were already retrieved (registry is cleared \
                         after retrieval)";
 
-/// The part of a plan for `tacho mm-processor`.
 #[derive(Debug, Clone)]
 pub struct MmProcessorPlan {
     pub workload: OfflineWorkload,

@@ -10,7 +10,6 @@ use crate::serve::LogPlan;
 /// The key of offline runs in logs, in the manifest before the first row and in the summary after the last.
 pub const OFFLINE: &str = "offline";
 
-/// The log of an offline run, if there is one.
 pub struct Notebook<'a> {
     log: Option<Log>,
     clock: SystemClock,

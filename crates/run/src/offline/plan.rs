@@ -8,7 +8,6 @@ use tacho_metrics::offline::EngineNote;
 use super::{LatencyPlan, MmProcessorPlan, Sampling, Source, StartupPlan, ThroughputPlan};
 use crate::serve::LogPlan;
 
-/// A run of an offline command on an engine.
 #[derive(Debug, Clone)]
 pub struct OfflinePlan {
     pub engine: EngineNote,

@@ -18,7 +18,6 @@ use crate::serve::{Contact, prepare, run, save_requests};
 
 const RESET: Duration = Duration::from_secs(30);
 
-/// A run of `tacho throughput` on a running server.
 #[derive(Debug, Clone)]
 pub struct ServedPlan {
     /// The plan of the run, with all requests at once.

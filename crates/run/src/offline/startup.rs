@@ -13,7 +13,6 @@ use super::EngineError;
 use super::run::{Outcome, Session};
 use crate::Error;
 
-/// The part of a plan for `tacho startup`.
 #[derive(Debug, Clone)]
 pub struct StartupPlan {
     /// Number of starts with empty caches.

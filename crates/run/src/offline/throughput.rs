@@ -8,7 +8,6 @@ use super::run::{Outcome, Session};
 use super::{Batch, Batches, Loaded, OfflineEngine, OfflinePlan, OfflineWorkload, Sampling, Slot, Step, check_lengths};
 use crate::{Error, LoraAssignment};
 
-/// The part of a plan for `tacho throughput`.
 #[derive(Debug, Clone)]
 pub struct ThroughputPlan {
     pub workload: OfflineWorkload,

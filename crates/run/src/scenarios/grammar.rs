@@ -48,7 +48,6 @@ impl Grammar {
         whole.then_some(grammar)
     }
 
-    /// Returns whether the whole text is a sentence.
     pub(super) fn accepts(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
         let known = Known::default();

@@ -65,7 +65,6 @@ impl Checker {
         Checker { references, of_request, starts, keep_texts }
     }
 
-    /// Compares a row with its reference, if it has one.
     pub(crate) fn check(&self, row: &mut Observation) {
         let number = self.of_request.get(row.index).copied().flatten();
         let Some(number) = number.filter(|_| row.outcome.is_complete()) else { return };

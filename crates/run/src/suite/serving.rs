@@ -28,7 +28,6 @@ impl Test {
 }
 
 impl SuitePlan {
-    /// The client commands of all listed loads of a test.
     pub(super) fn client_commands(&self, test: &Test) -> Vec<Vec<String>> {
         let levels =
             |rate| test.concurrencies.iter().map(move |&concurrency| Case { rate, concurrency, adaptive: false });

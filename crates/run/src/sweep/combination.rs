@@ -72,7 +72,6 @@ impl Sweep<'_> {
         Ok(self.summarize(what.directory, results)?)
     }
 
-    /// Returns whether all results of a combination are stored.
     pub(super) fn has_runs(&self, directory: &Path, runs: usize) -> bool {
         (0..runs).all(|number| self.tools.archive.result(&layout::run_file(directory, number)).is_some())
     }

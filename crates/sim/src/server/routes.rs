@@ -38,7 +38,6 @@ enum Handler {
     Generate(Endpoint),
     Pool(Pooling),
     Speech,
-    /// Images from a description.
     Images,
     EditedImages,
     Realtime,

@@ -193,7 +193,6 @@ impl RandomSpec {
         usize::try_from(self.batch_size).unwrap_or(1).max(1)
     }
 
-    /// The requests from index `first` on.
     fn requests(&self, first: usize, fitted: Vec<FittedText>, outputs: &[i64]) -> Vec<Request> {
         let id = |index: usize| Some(format!("{}{}", self.request_id_prefix, first + index));
         let batch = self.batch();

@@ -22,7 +22,6 @@ const MAX_BUFFERED_PIXELS: usize = 256 << 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomMmSpec {
-    /// The texts of the requests.
     pub text: RandomSpec,
     /// Mean number of media items per request.
     pub base_items: i64,

@@ -32,7 +32,6 @@ impl Selection {
         }
     }
 
-    /// The ID of the request at `index`.
     pub(crate) fn id(&self, index: usize) -> Option<String> {
         Some(format!("{}{index}", self.request_id_prefix))
     }

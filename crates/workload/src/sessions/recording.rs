@@ -32,13 +32,11 @@ struct Chat {
     ended_ms: f64,
 }
 
-/// A recording in progress.
 #[derive(Debug)]
 pub struct Recording {
     tokenizer: Tokenizer,
     key: RandomState,
     blocks: HashMap<u64, u64>,
-    /// The chats by their messages.
     open: HashMap<u64, Chat>,
     next: u64,
     /// Requests whose lengths the server did not report.

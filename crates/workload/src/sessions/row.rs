@@ -19,7 +19,6 @@ pub(crate) struct Row<'d> {
 }
 
 impl<'d> Row<'d> {
-    /// The value of a field, if it has one.
     pub(crate) fn get(&self, name: &str) -> Option<&'d Value> {
         self.dict.get(name).filter(|value| !matches!(value, Value::Null))
     }
@@ -120,7 +119,6 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// The fields of a record.
     pub(crate) fn record<T: Json>(&self) -> Result<T> {
         let wrong = |wrong: FieldError| self.wrong(&wrong.key, format!("must be {}", wrong.expected));
         T::from_dict(self.dict).map_err(wrong)

@@ -28,7 +28,6 @@ pub(crate) struct Document {
     rows: Vec<(Option<usize>, Dict)>,
     /// The JSON document, if the file is one.
     pub(crate) whole: Option<Value>,
-    /// The table, if the file is one.
     pub(crate) table: Option<Table>,
 }
 

@@ -133,7 +133,6 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Returns whether the line is a row.
     fn take(&mut self, number: usize, line: &[u8]) -> Result<bool, Error> {
         self.hash.update(line);
         self.bytes += line.len() as u64;

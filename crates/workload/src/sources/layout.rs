@@ -99,7 +99,6 @@ fn by_card(
     Ok(files.cloned().collect())
 }
 
-/// The error for a split without files.
 pub(super) fn no_data_files(path: &Path, split: &str) -> Error {
     data!("{} has no data files of the split {split:?}: pass --hf-split with one that it has", path.display())
 }

@@ -184,7 +184,6 @@ pub(crate) struct Fields<'r> {
 }
 
 impl Fields<'_> {
-    /// The error for a field that is not as expected.
     pub(crate) fn wrong(&self, field: &str, expected: &'static str) -> Error {
         self.wrong_column(field, self.rows.map.column(field).unwrap_or(field), expected)
     }
@@ -199,7 +198,6 @@ impl Fields<'_> {
         format!("{}, {} {}", self.rows.origin, self.rows.word, self.row.place)
     }
 
-    /// A field that is there and not null.
     fn cell(&self, field: &str) -> Option<&Cell> {
         self.row.cells.at(self.rows.map.column(field)?).filter(|cell| **cell != Cell::Null)
     }

@@ -247,7 +247,6 @@ impl Row {
         self.get(column).and_then(Cell::number).ok_or_else(|| self.wrong(column, "a number"))
     }
 
-    /// The error for a column that is missing or not text.
     pub(crate) fn no_text(&self, column: &str) -> Error {
         let columns: Vec<String> = match &self.cells {
             Cell::Struct(members) => members.iter().map(|(name, cell)| format!("{name} ({})", cell.kind())).collect(),

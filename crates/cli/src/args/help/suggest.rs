@@ -156,7 +156,6 @@ fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     }
 }
 
-/// Suggests a topic or command for an unknown help topic.
 fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {
     if let Some(meant) = nearest(word, choices.iter().copied()) {
         return Some(format!("did you mean {HELP} {meant}?"));

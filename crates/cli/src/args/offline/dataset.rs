@@ -57,7 +57,6 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &of_vllm([
     "--random-mm-limit-mm-per-prompt", "--random-mm-bucket-config",
 ], &RANDOM);
 
-/// Rows of `tacho throughput`.
 #[rustfmt::skip]
 pub(crate) const THROUGHPUT_ROWS: &[Flag] = rows!(
     &added(["--skip-chat-template", "--chat-template-kwargs"], &DATASET),

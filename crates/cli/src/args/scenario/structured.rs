@@ -113,7 +113,6 @@ flags! {
 #[derive(Debug, Clone)]
 pub(crate) struct StructuredArgs {
     pub(crate) flags: StructuredFlags,
-    /// The request field that carries the constraint.
     pub(crate) field: ConstraintField,
     /// The runs of a sweep; empty for a single run.
     pub(crate) sweep: Vec<StructuredArgs>,

@@ -19,7 +19,6 @@ const OF_STAGES: [&str; 3] = ["burstiness", "input_len", "output_len"];
 #[derive(Debug, Clone)]
 pub(crate) struct ClassArgs {
     pub(crate) name: String,
-    /// Its weight, if one is given.
     pub(crate) weight: Option<f64>,
     /// The run's arguments with those of the class.
     pub(crate) args: ServeArgs,

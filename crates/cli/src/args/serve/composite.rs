@@ -203,7 +203,6 @@ pub(crate) fn pairs(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refus
     Vec::<String>::from_flag(setting).into_iter().map(pair).collect()
 }
 
-/// Relative range of lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RangeRatio {
     pub(crate) input: f64,

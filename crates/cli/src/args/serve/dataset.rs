@@ -213,7 +213,6 @@ impl DatasetFlags {
         self.dataset_command.is_some() || !self.map.is_empty()
     }
 
-    /// Whether prompts are rendered with the chat template.
     pub(crate) fn uses_chat_template(&self) -> bool {
         !(self.skip_chat_template || self.custom_skip_chat_template)
     }

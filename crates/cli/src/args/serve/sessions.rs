@@ -83,7 +83,6 @@ flags! {
 }
 
 impl ServeArgs {
-    /// The sessions to run, and how much of each.
     pub(crate) fn scaling(&self) -> Scaling {
         let (flags, scale) = (&self.sessions, self.dataset.flags.time_scale());
         let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1000.0);

@@ -52,7 +52,6 @@ impl StopArgs {
     }
 }
 
-/// The metric and precision at which the run stops, if set.
 fn precision(setting: Setting<'_>) -> Result<Option<Precision>, Refusal> {
     let Some(text) = setting.value.as_str() else { return Ok(None) };
     let refused = |allowed| Refusal::range(setting.flag, text, allowed);

@@ -107,7 +107,6 @@ impl FromWord for Commas {
     }
 }
 
-/// Returns the directory if exactly one is given.
 pub(super) fn only_directory(mut words: Vec<PathBuf>, table: &Table) -> Result<PathBuf, ArgError> {
     words.pop().ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
 }

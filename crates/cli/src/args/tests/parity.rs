@@ -13,7 +13,6 @@ fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
 }
 
-/// The option strings of a recorded option.
 pub(super) fn names(option: &Json) -> Vec<&str> {
     option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
 }

@@ -42,7 +42,6 @@ pub(super) struct Measured<'a> {
     requests: Option<i64>,
     /// Requests per second of each block until the length of blocks is known.
     speeds: Vec<f64>,
-    /// Where the result of every block is kept.
     kept: Option<PathBuf>,
     /// The logs of started servers are next to it.
     log: PathBuf,
@@ -158,7 +157,6 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Digests of the outputs of a run by request.
 fn outputs(record: &RunRecord) -> Outputs {
     let mut found = Outputs::new();
     for sample in record.measured.samples.iter().filter(|sample| sample.success()) {

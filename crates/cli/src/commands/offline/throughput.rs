@@ -128,7 +128,6 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
     Ok(Some((rank / (world / size), size)))
 }
 
-/// The plan of a run against a server.
 fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
     let (kind, endpoint) = match args.backend() {
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),

@@ -20,7 +20,6 @@ use crate::args::report::ReportCommandArgs;
 use crate::commands::compare::sides::log_of;
 use crate::exit::{Exit, saved, show};
 
-/// Flags that require a log.
 const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
 
 pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {

@@ -62,7 +62,6 @@ fn cases(directory: &str, ending: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// A Hub cache with the recorded dataset.
 fn cache() -> HubCache {
     let root = tempfile::tempdir().unwrap().keep();
     let directory = root.join("datasets--NousResearch--json-mode-eval");

@@ -95,7 +95,6 @@ fn unused(path: &Path) -> PathBuf {
     std::iter::once(path.to_owned()).chain((2..).map(numbered)).find(|path| !path.exists()).unwrap_or(path.to_owned())
 }
 
-/// The command line without the flags for the log.
 fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
     let mut kept = Vec::new();
     while let Some(word) = words.next() {

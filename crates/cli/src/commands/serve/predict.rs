@@ -72,7 +72,6 @@ fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {
     lines
 }
 
-/// A workload with the inputs of its simulation.
 pub(crate) struct Workload {
     pub(crate) machine: Machine,
     plan: ServePlan,
@@ -172,7 +171,6 @@ mod tests {
         workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
     }
 
-    /// The record of a prediction with these flags.
     fn predicted(words: &[&str]) -> RunRecord {
         let general = ["predict", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
         let metrics = ["--percentile-metrics", "ttft,e2el"];

@@ -50,7 +50,6 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     })
 }
 
-/// The mix of these classes, with these numbers of requests.
 fn mix(args: &ServeArgs, classes: &[ClassArgs], counts: Vec<usize>, order: MixOrder) -> anyhow::Result<WorkloadPlan> {
     let align = classes.iter().all(|class| class.args.dataset.kind.aligns_with_server);
     let classes = (0..).zip(classes).zip(counts).map(|((place, one), count)| class(args, one, place, count));

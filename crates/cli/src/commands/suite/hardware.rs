@@ -42,7 +42,6 @@ impl Machine {
         Machine { devices: names.len() as u64, name: names.join("\n"), suffix }
     }
 
-    /// The properties that a suite depends on.
     pub(super) fn hardware(&self, args: &SuiteArgs) -> Hardware {
         let elsewhere = args.sim || args.remote().is_some() || args.dry_run;
         Hardware {

@@ -24,7 +24,6 @@ use crate::exit::Exit;
 
 pub(crate) struct Commands<'a> {
     processes: ProcessHost,
-    /// The running simulator, if servers are simulated.
     simulator: Option<RefCell<Weak<Server>>>,
     sink: &'a dyn EventSink,
     /// Coordinates the ranks, if there are several.

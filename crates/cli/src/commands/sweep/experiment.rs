@@ -46,7 +46,6 @@ impl Experiment {
         }
     }
 
-    /// The message when the sweep is interrupted.
     pub(super) fn farewell(&self) -> String {
         let name = self.path.file_name().unwrap_or_default();
         format!(

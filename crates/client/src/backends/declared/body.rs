@@ -157,7 +157,6 @@ pub(super) struct Rendered {
     pub(super) unstreamed: bool,
 }
 
-/// Why a request has no body.
 enum Unrendered {
     Unfit(&'static str),
     Engine(TemplateError),

@@ -76,7 +76,6 @@ impl DeclaredDecoder {
         }
     }
 
-    /// Whether a status means success.
     pub(in crate::backends) fn accepts(&self, status: u16) -> bool {
         self.spec.trace.note_status(status);
         self.spec.accepts(status)
@@ -338,7 +337,6 @@ impl DeclaredDecoder {
         }
     }
 
-    /// Decodes a response that is not streamed.
     pub(in crate::backends) fn whole(&mut self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         let said = self.read(body, "the response", row);
         self.trace(body, row.first_byte.unwrap_or(Timestamp::ZERO), (false, said.is_ok()));

@@ -12,7 +12,6 @@ use tacho_core::sandbox::{self, Helper, Sandbox, Service};
 
 /// Steps of one template: far more than a body needs, and less than a second.
 const FUEL: u64 = 1_000_000;
-/// Limits of a helper.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_TIME: Duration = Duration::from_secs(10);
 
@@ -62,7 +61,6 @@ impl Engine {
         }
     }
 
-    /// Compiles templates in this process.
     pub(super) fn local(sources: &[Source]) -> Result<(Self, Vec<Compiled>), String> {
         let (local, compiled) = Local::new(sources);
         Ok((Engine::Local(local), compiled))

@@ -52,7 +52,6 @@ impl<'n> Fields<'n> {
         format!("{}{key}", self.prefix)
     }
 
-    /// A problem with one of the members.
     pub(super) fn problem(&self, key: &str, problem: impl Into<String>) -> Problem {
         let line = self.get(key).map_or(self.line, |node| node.line);
         Problem::in_field(line, &self.name(key), problem)

@@ -30,7 +30,6 @@ pub(super) enum Use {
 }
 
 impl Use {
-    /// The name of its field in the file.
     pub(super) fn field(self) -> &'static str {
         match self {
             Use::Text => "text",
@@ -313,7 +312,6 @@ impl ResponseSpec {
 }
 
 impl Selector {
-    /// The selector as written in the file.
     pub(super) fn shown(&self) -> Cow<'_, str> {
         self.path.as_deref().map_or(Cow::Borrowed("(its condition)"), Cow::Borrowed)
     }

@@ -2,7 +2,6 @@
 
 use crate::endpoint::Headers;
 
-/// Name and version of the client.
 const USER_AGENT: &str = concat!("tacho/", env!("CARGO_PKG_VERSION"));
 
 pub(crate) fn request(method: &str, target: &str, host: &str, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {

@@ -16,7 +16,6 @@ use crate::console::not_steady;
 use crate::distinct::distinct;
 use crate::series::{self, LatencyOverTime, OverTime};
 
-/// Bars of a histogram.
 const BARS: usize = 48;
 /// Requests whose own timeline is shown.
 const SLOWEST: usize = 12;
@@ -58,7 +57,6 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     }
 }
 
-/// What responses consist of.
 fn output(record: &RunRecord) -> Output {
     match (record.summary.generation(), record.summary.media().map(|media| media.audio.is_some())) {
         (Some(_), _) => Output::Tokens,

@@ -92,7 +92,6 @@ fn rate_cards(record: &RunRecord) -> Vec<String> {
     rates.filter_map(card).collect()
 }
 
-/// The failed requests by kind.
 pub(super) fn failure_kinds(record: &RunRecord) -> String {
     let kinds = by_kind(record);
     if kinds.is_empty() {

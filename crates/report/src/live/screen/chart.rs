@@ -17,7 +17,6 @@ pub(super) const GRAY: u8 = 244;
 
 /// Shortest time axis in seconds, so that the first points of a run are not stretched.
 const MIN_SPAN: f64 = 10.0;
-/// Eighths of a character.
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Shades by fraction of a column's requests.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
@@ -54,7 +53,6 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The points of each of `count` equal steps.
     fn steps(self, count: usize) -> impl Iterator<Item = &'a [Point]> {
         let step = (self.to - self.from) / count.max(1) as f64;
         let place = move |at: usize| {

@@ -146,7 +146,6 @@ pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
 }
 
-/// How the points of a curve are computed.
 pub(super) struct Points<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,

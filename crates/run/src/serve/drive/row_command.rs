@@ -17,7 +17,6 @@ use tacho_metrics::{Caveat, Sample};
 use crate::Error;
 
 const MAX_WAITING: u64 = 1 << 14;
-/// Rows that are written at once.
 const PART: usize = 64;
 /// How long messages are waited for after the end.
 const MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
@@ -139,7 +138,6 @@ impl Watcher for RowCommand<'_> {
     }
 }
 
-/// Converts rows and writes them to the command.
 fn write(
     mut input: ChildStdin,
     waiting: &Receiver<Vec<Observation>>,

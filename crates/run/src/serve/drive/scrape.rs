@@ -49,7 +49,6 @@ impl Scrape {
         self.page.as_ref().map_or("", |(_, text)| text)
     }
 
-    /// Returns whether the server has a metrics endpoint.
     pub(crate) fn is_there(&self) -> bool {
         self.page.is_some()
     }

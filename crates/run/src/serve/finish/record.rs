@@ -54,7 +54,6 @@ pub(crate) struct Observed {
     pub(crate) server: ServerMetrics,
     pub(crate) telemetry: Telemetry,
     pub(crate) probes: Option<ProbeStatistics>,
-    /// Statistics of each rank, if there are several.
     pub(crate) ranks: Vec<RankUse>,
     /// Rows that the user's command did not get; `None` without one.
     pub(crate) missed_rows: Option<u64>,
@@ -162,7 +161,6 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
     }
 }
 
-/// The settings completed after the run.
 pub(crate) fn completed(setup: Setup, driven: &Driven, changes: Vec<RateChange>, wall: &WallClock) -> Setup {
     Setup {
         date: wall.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),

@@ -27,7 +27,6 @@ impl Rows {
         self.spill.as_ref().map_or_else(Gather::default, spilled)
     }
 
-    /// End of the last request of this run.
     pub(crate) fn end(&self) -> Timestamp {
         self.kept.iter().map(|row| row.done).fold(self.last, Timestamp::max)
     }

@@ -16,7 +16,6 @@ use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
 use crate::serve::outputs::Judge;
 
-/// Runs longer than this are logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 
 pub(crate) struct RowStore<'a> {

@@ -96,7 +96,6 @@ impl<'a> RowLog<'a> {
         self.written.take()
     }
 
-    /// Returns whether the log is not created yet.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting)
     }

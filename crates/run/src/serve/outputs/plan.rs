@@ -58,7 +58,6 @@ pub enum ReferenceSource {
 #[derive(Debug, Clone)]
 pub enum GradePlan {
     Rule(GradeRule),
-    /// A command that gets the outputs after the run.
     Command(String),
 }
 

@@ -9,7 +9,6 @@ use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, rep
 
 use crate::Error;
 
-/// Most calls in flight.
 const MAX_CALLS: usize = 64;
 
 /// Checks the first prompt with the server and, if the counts differ, aligns every prompt.

@@ -69,7 +69,6 @@ pub fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, 
     Ok(format!("{WORKLOAD_VERSION}{}", &hash.digits()[..DIGITS]))
 }
 
-/// A SHA-256 hash as a writer.
 pub(in crate::serve) struct Hash(Context);
 
 impl Hash {

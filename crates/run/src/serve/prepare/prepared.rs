@@ -17,7 +17,6 @@ use crate::serve::sessions::SessionWorkload;
 /// Connections to open in advance if the required number is unknown.
 const PRECONNECT: usize = 16;
 
-/// A run that is ready to start.
 pub struct Prepared {
     /// The model id, which selects the tokenizer and is part of the file name.
     pub model_id: String,
@@ -27,7 +26,6 @@ pub struct Prepared {
     pub tokenizer: Option<Tokenizer>,
     pub requests: Requests,
     pub timeline: Timeline,
-    /// The sessions of the requests, if there are any.
     pub sessions: Option<SessionWorkload>,
     /// SHA-256 of the rows that were read, if the source states it.
     pub dataset_sha256: Option<String>,
@@ -82,7 +80,6 @@ impl Prepared {
         Ok(())
     }
 
-    /// Makes control calls to each replica.
     pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller> {
         std::iter::once(&self.caller).chain(&self.other_callers)
     }

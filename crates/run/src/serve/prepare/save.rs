@@ -15,7 +15,6 @@ use crate::serve::drive::supply::is_endless;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::workload_digest;
 
-/// Version of the settings in a saved workload.
 pub const SAVED_VERSION: i64 = 2;
 
 /// Writes the requests and their scheduled times atomically, after `settings` and the digest.

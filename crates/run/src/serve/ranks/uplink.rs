@@ -63,7 +63,6 @@ impl<'a> Uplink<'a> {
         })
     }
 
-    /// The start of the run, once it is known.
     pub(super) fn started(&self) -> Option<Start> {
         *locked(&self.start)
     }

@@ -23,7 +23,6 @@ use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::warmup::warm_up;
 
-/// Least duration of a run that is logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 
 /// Sends this rank's part of a prepared workload, and waits until rank 0 has saved the result. Returns whether the

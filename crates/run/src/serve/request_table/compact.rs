@@ -32,7 +32,6 @@ impl Compact {
         self.lens.len()
     }
 
-    /// The properties of the request with this index.
     pub(crate) fn get(&self, place: usize) -> Option<RequestInfo> {
         self.others.get(&place).cloned().or_else(|| self.alike(place))
     }

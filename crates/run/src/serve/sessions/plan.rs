@@ -25,7 +25,6 @@ pub struct SessionsPlan {
     pub ramp: Duration,
     /// Number of warm-up sessions, which are not measured.
     pub warmup: usize,
-    /// Sessions that are in progress when the run begins.
     pub in_progress: Option<InProgress>,
     /// How a failed request affects its session.
     pub on_failure: OnFailure,

@@ -5,7 +5,6 @@ use tacho_core::Observation;
 use super::Rule;
 use crate::plan::FailureLimit;
 
-/// Least requests for a failure rate.
 const MIN_REQUESTS: u64 = 20;
 
 #[derive(Debug)]

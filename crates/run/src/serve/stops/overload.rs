@@ -14,7 +14,6 @@ use tacho_loadgen::Timeline;
 
 use super::Rule;
 
-/// Seconds between two samples.
 const SAMPLE_SECONDS: f64 = 0.5;
 /// Number of samples over which arrivals are averaged.
 const WINDOW: usize = 10;

@@ -15,7 +15,6 @@ use crate::serve::request_table::RequestTable;
 const MIN_INTERVAL: f64 = 1.0;
 /// Largest fraction of one thread's time for checks.
 const MAX_LOAD: f64 = 0.1;
-/// Checks in a row that must agree.
 const AGREEING_CHECKS: usize = 2;
 
 pub(super) struct Precise<'a> {

@@ -90,7 +90,6 @@ pub(crate) type Chunks = mpsc::Receiver<io::Result<Bytes>>;
 
 struct Speech {
     ask: Ask,
-    /// Tokens of the input.
     tokens: usize,
     fault: Fault,
     /// Frames of the audio, and of a chunk of it.

@@ -132,7 +132,6 @@ impl Ask {
         }
     }
 
-    /// Limits of the outputs for `prompt`.
     pub(crate) fn limits(&self, prompt: &Prompt, engine: &EngineSpec) -> Result<Limits, Problem> {
         let limit = engine.max_model_len;
         let mut tokens = prompt.ids.len();

@@ -35,7 +35,6 @@ pub(crate) enum Kind {
 /// Values of the selecting field, and the other fields.
 type Case = (&'static [&'static str], &'static [Group]);
 
-/// Fields of one type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     kind: Kind,
