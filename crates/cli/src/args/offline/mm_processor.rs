@@ -2,12 +2,13 @@
 
 use tacho_args::declare::*;
 use tacho_args::repr::repr;
-use tacho_core::json::{Value, python_float};
+use tacho_core::json::Value;
 
 use super::dataset::{RANDOM_ROWS, SOURCE_ROWS, of_vllm};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RUN, SIM, WORKER_ROWS};
 use super::{Backend, OfflineArgs, refuse_if};
-use crate::args::error::{ArgError, Refusal, bad_percentile};
+use crate::args::error::{ArgError, Refusal};
+use crate::args::serve::percentile_list;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 
@@ -103,10 +104,6 @@ impl MmProcessorArgs {
     }
 
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
-        let one = |item: &str| {
-            let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
-            number.ok_or_else(|| bad_percentile(item))
-        };
-        self.metric_percentiles.split(',').map(one).collect()
+        percentile_list(&self.metric_percentiles)
     }
 }
