@@ -20,6 +20,15 @@ pub struct Command<P> {
 }
 
 impl<P> Command<P> {
+    pub const fn new(
+        spellings: &'static [&'static str],
+        section: &'static str,
+        table: &'static Table,
+        prepare: P,
+    ) -> Self {
+        Command { spellings, section, table, prepare }
+    }
+
     /// Returns the remaining words if `words` start with this command.
     fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
         let after = |spelling: &&str| {

@@ -1,13 +1,12 @@
 //! The parser: argparse's rules for options, driven by a table. It does not know any flag by name. Positional
 //! arguments go to the table's row for them; excess ones are an error.
 
-use tacho_core::json::{Value, parse as parse_json};
+use tacho_core::json::{Value, parse as parse_json, python_float, python_int};
 
 use super::flag::{Flag, Kind, Origin, Table};
 use super::tokens;
 pub use super::values::{Setting, Values};
 use crate::error::UsageError;
-use tacho_core::json::{python_float, python_int};
 
 #[derive(Debug)]
 pub enum Parsed {

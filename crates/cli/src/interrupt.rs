@@ -2,8 +2,9 @@
 //! measurements are saved.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use tacho_core::Mutex;
 
 use anyhow::Context;
 use rustix::process::{getpgrp, getsid};
@@ -61,12 +62,12 @@ impl Interrupt {
 
     /// Sets the message for when a signal terminates the program: what is kept, and how to resume.
     pub(crate) fn farewell(&self, text: impl Into<String>) {
-        *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+        *self.farewell.lock() = text.into();
     }
 
     fn leave(&self) {
         live::restore();
-        let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = self.farewell.lock();
         if !text.is_empty() {
             // Start a new line below a progress bar.
             exit::note(&format!("\n{text}"));

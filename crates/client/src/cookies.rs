@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tacho_core::Mutex;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -51,7 +51,7 @@ impl Cookies {
         if url.host.parse::<IpAddr>().is_ok() || !endpoint.backend.keeps_cookies() {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         for cookie in set.lines().filter_map(|line| Cookie::read(line, url, endpoint.rules)) {
             let is_same =
                 |old: &Cookie| (&old.name, &old.domain, &old.path) == (&cookie.name, &cookie.domain, &cookie.path);
@@ -96,7 +96,7 @@ impl Cookies {
 
     /// The cookies for a URL by name; of several with one name, the one of the longest domain and path.
     fn matching(&self, url: &Url, rules: Rules) -> BTreeMap<String, String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let mut found: Vec<&Cookie> = kept.iter().filter(|cookie| cookie.is_for(url)).collect();
         found.sort_by_key(|cookie| (cookie.domain.len(), cookie.path.len()));
         let value = |cookie: &Cookie| if rules == Rules::Vllm { quoted(&cookie.value) } else { cookie.value.clone() };

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 const SESSION_HEADER: &str = "X-Session-ID";
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum TimestampSource {
         /// The kernel's receive timestamp if available, else as `User`.
         #[default]

@@ -32,7 +32,7 @@ pub enum Balance {
 
 tacho_core::named! {
     /// What happens to requests of a replica that fails.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum OnReplicaFailure {
         #[default]
         Fail = "fail",

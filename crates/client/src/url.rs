@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use tacho_core::secret::{Secret, redact_url};
 
-use crate::Error;
-use crate::idna;
+use crate::{Error, idna};
 
 /// An `http`, `https` or `http+unix` URL. `Display` and `Debug` redact secrets.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Child processes: a process group that ends as a whole, shell commands of the user, and what they said when they
 //! failed.
 
+use crate::Mutex;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -127,7 +128,7 @@ impl Messages {
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut end = end.lock();
                 end.extend(&bytes[..count]);
                 let surplus = end.len().saturating_sub(KEPT);
                 end.drain(..surplus);
@@ -147,7 +148,7 @@ impl Messages {
         while !self.reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let bytes: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let bytes: Vec<u8> = self.kept.lock().iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

@@ -1,11 +1,11 @@
 //! Live metrics of a run: latency histograms and failures by kind, for progress views. Updated from finished rows, a few
 //! times a second, on the thread that receives them; the workers never touch them.
 
+use crate::{Counters, Mutex, Observation, StageSpan};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::rows::Watcher;
-use crate::{Counters, Observation, StageSpan};
 
 /// Inter-token gaps sampled per response; more would cost time without changing the percentiles.
 const MAX_GAPS: usize = 64;
@@ -188,7 +188,7 @@ pub struct LiveBoard {
 impl LiveBoard {
     /// Locks the metrics; hold the guard only briefly.
     pub fn lock(&self) -> MutexGuard<'_, LiveMetrics> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

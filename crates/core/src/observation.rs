@@ -44,7 +44,6 @@ impl Drafts {
 
 crate::named! {
     /// The source of token counts per event.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum TokenCountSource, "a source of token counts" {
         /// Usage reported with every event.
         Usage = "usage",

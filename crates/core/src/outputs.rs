@@ -4,7 +4,6 @@ use crate::json::Value;
 
 crate::named! {
     /// A property of an output that its reference does not have.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Flaw {
         /// It is the beginning of the reference.
         Truncated = "truncated",

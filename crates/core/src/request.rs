@@ -57,7 +57,6 @@ impl Content {
 
 crate::named! {
     /// What requests ask of the server, which determines how responses are measured.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Task, "a task" {
         /// Tokens, streamed.
         Generation = "generation",

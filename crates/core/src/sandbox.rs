@@ -1,13 +1,14 @@
 //! Templates of others in a helper process with limits on memory, stack and time: a template that exceeds them ends the
 //! helper, not this process. The helper is this program, started with another argument.
 
+use crate::Mutex;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -73,7 +74,7 @@ impl Helper {
     /// # Errors
     /// If the helper exceeded a limit, in one line.
     pub fn exchange<R: Pack>(&self, message: &impl Pack) -> Result<R, String> {
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process = self.process.lock();
         let reply = send(&mut process.stream, message).and_then(|()| receive(&mut process.stream));
         reply.map_err(|error| {
             process.group.end();

@@ -101,7 +101,6 @@ pub enum Step {
 
 tacho_core::named! {
     /// Why a search ended.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum StopReason, "a reason to stop" {
         /// The result has the requested precision.
         Precise = "precision",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::tokens::Tokens;
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Finish {
         /// EOS or a stop string.
         Stop = "stop",

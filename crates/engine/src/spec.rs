@@ -34,7 +34,7 @@ pub struct EngineSpec {
 }
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum Policy {
         /// In order of arrival.
         #[default]

@@ -83,7 +83,7 @@ impl Coordinator {
         let settled = |peer: &Peer| peer.joined || peer.is_over() || peer.refused_since(grace);
         let joined = self.wait(stopped, notice, |state| state.others().all(settled))?;
         let seconds = self.timeout.as_secs();
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         if let Some((who, reason)) = state.mismatch() {
             return Err(Error::Mismatch { who, reason });
         }
@@ -108,7 +108,7 @@ impl Coordinator {
         let ready = |state: &State| state.others().all(|peer| peer.ready || peer.is_over());
         let all = self.wait(stopped, &|_| {}, ready).unwrap_or(false);
         let start = self.shared.clock.now() + START_LEAD;
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         if !all {
             let late = state.missing(|peer| !peer.ready);
             late.for_each(|(_, peer)| peer.lost = Some("it was not ready in time".to_owned()));
@@ -121,7 +121,7 @@ impl Coordinator {
 
     /// Forwards the end of the run to the others; returns whether one of them was interrupted.
     pub fn exchange_stop(&self, ended: bool, interrupted: bool) -> bool {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.stop.ended |= ended;
         state.stop.coordinator |= interrupted;
         state.stop.worker
@@ -129,21 +129,21 @@ impl Coordinator {
 
     /// Whether a lost rank ends the run.
     pub fn is_given_up(&self) -> bool {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check_heartbeats();
         self.on_lost == OnLost::Stop && state.others().any(|peer| peer.lost.is_some())
     }
 
     /// The rows that have arrived since the last call, by rank, on rank 0's clock.
     pub fn fresh(&self) -> Vec<(usize, Vec<Observation>)> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let taken = state.peers.iter_mut().enumerate().filter(|(_, peer)| !peer.rows.is_empty());
         taken.map(|(rank, peer)| (rank, std::mem::take(&mut peer.rows))).collect()
     }
 
     /// The progress of all other ranks together.
     pub fn progress(&self) -> Progress {
-        let state = self.shared.state();
+        let state = self.shared.state.lock();
         let mut sum = Progress::default();
         for peer in state.others() {
             sum.iter_mut().zip(peer.progress).for_each(|(sum, part)| *sum = sum.saturating_add(part));
@@ -158,7 +158,7 @@ impl Coordinator {
     /// Whether all other ranks are done or lost. This eventually becomes true: requests have timeouts, and silent ranks
     /// are detected.
     pub fn is_over(&self) -> bool {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check_heartbeats();
         state.others().all(Peer::is_over)
     }
@@ -166,7 +166,7 @@ impl Coordinator {
     /// The results of all other ranks; those that are not done are lost. Call [`Coordinator::fresh`] first.
     pub fn finish(self) -> Vec<RankReport> {
         self.shared.give_up("the run is over, and this rank was not done");
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let peers = std::mem::take(&mut state.peers);
         peers.into_iter().enumerate().skip(1).map(|(rank, peer)| peer.report(rank)).collect()
     }
@@ -179,7 +179,7 @@ impl Coordinator {
         reached: impl Fn(&State) -> bool,
     ) -> Result<bool, Error> {
         let began = Instant::now();
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         loop {
             state.notices.drain(..).chain(self.rendezvous.rejections()).for_each(notice);
             state.check_heartbeats();

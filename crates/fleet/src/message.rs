@@ -6,7 +6,7 @@ use crate::clock::{ClockFit, WallClock};
 
 tacho_core::named! {
     /// Rank 0's directive to a rank.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum Directive, "a directive" {
         #[default]
         Continue = "continue",

@@ -44,21 +44,21 @@ impl Rendezvous {
     }
 
     pub(crate) fn set_run(&self, run: Arc<Shared>) {
-        *self.server.run() = Some(run);
+        *self.server.run.lock() = Some(run);
     }
 
     pub(crate) fn clear_run(&self) {
-        self.server.run().take();
+        self.server.run.lock().take();
     }
 
     /// Messages about connections that were rejected since the last call.
     pub(crate) fn rejections(&self) -> Vec<String> {
-        std::mem::take(&mut self.server.rejected().fresh)
+        std::mem::take(&mut self.server.rejected.lock().fresh)
     }
 
     /// A message with the number of rejected connections and the last reason.
     pub(crate) fn rejected(&self) -> Option<String> {
-        let rejected = self.server.rejected();
+        let rejected = self.server.rejected.lock();
         let plural = if rejected.count == 1 { " was" } else { "s were" };
         (rejected.count > 0).then(|| format!("{} connection{plural} rejected: {}", rejected.count, rejected.last))
     }

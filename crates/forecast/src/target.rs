@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::{Clock, Content, FailureKind, ManualClock, Observation, Outcome, Request, Timestamp, Usage};
+use tacho_core::{Clock, Content, FailureKind, ManualClock, Mutex, Observation, Outcome, Request, Timestamp, Usage};
 use tacho_engine::Machine;
 use tacho_engine::simulation::{ClientEvent, ClientEventKind, Cluster, ModelRequest, Router};
 use tacho_loadgen::{Target, Worker, WorkerStats};
@@ -47,10 +47,6 @@ impl<'a> EngineTarget<'a> {
         };
         let vocabulary = WORDS.into_iter().filter_map(single).collect();
         Ok(EngineTarget { cluster, clock, requests, prompts, tokenizer, is_pooling, vocabulary })
-    }
-
-    fn cluster(&self) -> MutexGuard<'_, Cluster<'a>> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The synthetic output of a request: words with their token ids.
@@ -129,7 +125,7 @@ impl EngineWorker<'_, '_> {
 
     /// Advances the clock to the next event, at most to `until`, and takes the events of that time.
     fn step(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
-        let mut cluster = self.target.cluster();
+        let mut cluster = self.target.cluster.lock();
         cluster.start_steps(self.target.clock.now());
         let cancels = self.cancellations.keys().next().map(|(at, _)| *at);
         let next = [Some(until), cluster.next_event(), cancels].into_iter().flatten().min().unwrap_or(until);
@@ -178,7 +174,7 @@ impl EngineWorker<'_, '_> {
     /// Ends the requests whose cancellation time has come.
     fn cancel(&mut self, now: Timestamp, done: &mut Vec<Observation>) {
         while let Some((&(_, index), ())) = self.cancellations.first_key_value().filter(|((at, _), ())| *at <= now) {
-            self.target.cluster().cancel(index);
+            self.target.cluster.lock().cancel(index);
             self.prefilling -= usize::from(self.rows[index].as_ref().is_some_and(|row| row.chunks.is_empty()));
             let Some(mut row) = self.finish(index, now) else { continue };
             row.outcome = Outcome::failed(FailureKind::Cancelled, "cancelled, as requested");
@@ -193,7 +189,7 @@ impl Worker for EngineWorker<'_, '_> {
         row.sent = now;
         let request = self.model_request(index);
         row.chunks.reserve_exact(request.output.len());
-        self.target.cluster().send(index, request, now);
+        self.target.cluster.lock().send(index, request, now);
         if let Some(after) = self.request(index).cancel_after.and_then(|after| Duration::try_from_secs_f64(after).ok())
         {
             self.cancellations.insert((now + after, index), ());
@@ -214,7 +210,7 @@ impl Worker for EngineWorker<'_, '_> {
 
     fn watch_tokens(&mut self) {
         self.watches_tokens = true;
-        self.target.cluster().watch_tokens();
+        self.target.cluster.lock().watch_tokens();
     }
 
     fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
@@ -231,7 +227,7 @@ impl Worker for EngineWorker<'_, '_> {
     fn abort(&mut self, done: &mut Vec<Observation>) {
         let now = self.target.clock.now();
         for index in (0..self.rows.len()).filter(|&index| self.rows[index].is_some()).collect::<Vec<_>>() {
-            self.target.cluster().cancel(index);
+            self.target.cluster.lock().cancel(index);
             let Some(mut row) = self.finish(index, now) else { continue };
             row.outcome = Outcome::failed(FailureKind::Aborted, "the run ended");
             done.push(row);

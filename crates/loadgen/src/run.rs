@@ -3,11 +3,10 @@
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use tacho_core::{Observation, RowSink, Timestamp};
+use tacho_core::{Mutex, Observation, RowSink, Timestamp};
 
 use crate::drive::{Drive, share};
 use crate::event_loop::EventLoop;
@@ -175,7 +174,7 @@ impl<T: Target> Crew<'_, '_, T> {
                 Feed::Dependent(&mut sessions)
             }
             Load::Model(model) => {
-                let model = model.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let model = model.lock().take();
                 Feed::Dependent(model.expect("the model has one worker"))
             }
         };

@@ -1,9 +1,9 @@
 //! All workers start at the same time, or none does.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, PoisonError};
 use std::time::Duration;
 
-use tacho_core::{Clock, Timestamp};
+use tacho_core::{Clock, Mutex, Timestamp};
 
 /// From the last worker's readiness to the start of the schedule.
 const LEAD: Duration = Duration::from_millis(1);
@@ -28,13 +28,9 @@ impl StartBarrier {
         StartBarrier { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Marks a worker as ready. The last one sets the origin of the schedule, or calls `start` for it.
     pub(crate) fn ready(&self, clock: &dyn Clock, start: Option<&(dyn Fn() -> Timestamp + Sync)>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.missing -= 1;
         if state.missing == 0 {
             state.origin = Some(start.map_or_else(|| clock.now() + LEAD, |start| start()));
@@ -44,13 +40,13 @@ impl StartBarrier {
 
     /// Marks the start as failed: no worker begins.
     pub(crate) fn fail(&self) {
-        self.state().failed = true;
+        self.state.lock().failed = true;
         self.changed.notify_all();
     }
 
     /// Waits for the origin; `None` if a worker failed.
     pub(crate) fn wait(&self) -> Option<Timestamp> {
-        let state = self.state();
+        let state = self.state.lock();
         let waiting = |state: &mut State| state.origin.is_none() && !state.failed;
         let state = self.changed.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner);
         state.origin.filter(|_| !state.failed)
@@ -69,7 +65,7 @@ mod tests {
         clock.set(Timestamp(7_000_000));
         let barrier = StartBarrier::new(2);
         barrier.ready(&clock, None);
-        assert_eq!(barrier.state().origin, None);
+        assert_eq!(barrier.state.lock().origin, None);
         barrier.ready(&clock, None);
         assert_eq!(barrier.wait(), Some(Timestamp(8_000_000)));
         let named = StartBarrier::new(1);

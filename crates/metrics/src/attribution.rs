@@ -4,7 +4,6 @@ use std::ops::{Index, IndexMut};
 
 tacho_core::named! {
     /// A part of a latency, in the order in which it passes.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Part {
         /// From the scheduled time until the client dispatched the request.
         DispatchDelay = "dispatch_delay",
@@ -120,7 +119,6 @@ pub struct AttributedRequest {
 
 tacho_core::named! {
     /// The limit of the engine at which requests were queued.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum QueueLimit {
         /// The most sequences of an iteration.
         Sequences = "sequences",
@@ -154,7 +152,6 @@ pub struct Attribution {
 
 tacho_core::named! {
     /// A latency whose parts are reported.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Explained {
         /// Mean TTFT.
         MeanTtft = "mean_ttft",

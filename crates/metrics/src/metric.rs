@@ -2,7 +2,7 @@
 
 tacho_core::named! {
     /// A latency metric.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(PartialOrd, Ord, Hash)]
     pub enum MetricKind, "a metric" {
         /// Time to the first token.
         Ttft = "ttft",

@@ -4,7 +4,7 @@ use tacho_core::json::Dict;
 
 tacho_core::named! {
     /// The kind of a result.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(PartialOrd, Ord)]
     pub enum ResultKind, "a kind of result" {
         /// A benchmark of a server.
         Serving = "serving",

@@ -1,9 +1,8 @@
 //! The parts of a log other than its rows: the setup, written before the first row, and the summary, written after
 //! the last. Together with the rows they restore the record.
 
-use tacho_core::Observation;
-use tacho_core::dict;
 use tacho_core::json::{Codec, Dict, FieldError, Flat, Json, Plain, Value, read_field};
+use tacho_core::{Observation, dict};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Caveat, Setup};
 

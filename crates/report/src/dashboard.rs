@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_record::ResultKind;
 
 use self::command::Flags;
-use crate::json::write_whole;
+use crate::json::write_text;
 use crate::tables::headings::{order, row};
 use crate::tables::markdown::Table;
 use crate::{Error, results};
@@ -162,9 +162,7 @@ impl Dashboard {
 
     /// Writes both into `directory`.
     pub fn save(&self, directory: &Path) -> Result<(), Error> {
-        let write = |name: &str, text: String| {
-            write_whole(&directory.join(name), |out| std::io::Write::write_all(out, text.as_bytes()))
-        };
+        let write = |name: &str, text: String| write_text(&directory.join(name), &text);
         write("benchmark_results.md", self.markdown())?;
         write("benchmark_results.json", dumps(&self.rows()))
     }

@@ -23,7 +23,7 @@ use self::columns::List;
 use self::fields::Fields;
 pub(crate) use self::metrics::statistics_fields;
 use self::metrics::{Latencies, Metrics, latency_fields, metric_fields};
-pub use self::save::{SaveMode, save, try_writing, write_whole};
+pub use self::save::{SaveMode, save, try_writing, write_text, write_whole};
 pub use self::schema::schema;
 
 /// How much of single requests a file contains.

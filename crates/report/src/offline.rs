@@ -6,7 +6,6 @@ mod records;
 mod startup;
 mod throughput;
 
-use std::io::Write;
 use std::path::Path;
 
 use tacho_core::dict;
@@ -14,7 +13,7 @@ use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 
 use crate::Error;
-use crate::json::write_whole;
+use crate::json::write_text;
 use crate::style::two;
 
 pub fn text(record: &OfflineRecord) -> String {
@@ -74,12 +73,12 @@ pub fn save_record(path: &Path, record: &OfflineRecord) -> Result<(), Error> {
 /// Writes a result file, indented as by Python, without a final newline.
 pub fn save(path: &Path, value: &Value, indent: usize) -> Result<(), Error> {
     let text = dumps_indented(&without_nan(value), indent);
-    write_whole(path, |out| out.write_all(text.as_bytes()))
+    write_text(path, &text)
 }
 
 /// Writes records in PyTorch's format, on one line.
 pub fn save_records(path: &Path, records: Vec<Value>) -> Result<(), Error> {
-    write_whole(path, |out| out.write_all(dumps(&Value::List(records)).as_bytes()))
+    write_text(path, &dumps(&Value::List(records)))
 }
 
 /// Numbers that JSON cannot represent become `null`.

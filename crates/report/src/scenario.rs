@@ -2,9 +2,8 @@
 
 pub mod structured;
 
-use tacho_core::Request;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, float_repr};
+use tacho_core::{Request, dict};
 use tacho_metrics::{MetricKind, Sample, Statistics, Summary};
 use tacho_record::RunRecord;
 

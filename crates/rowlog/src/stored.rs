@@ -11,8 +11,7 @@ use tacho_core::{Observation, Timestamp};
 use crate::batch::rows;
 use crate::files::read_json;
 use crate::stream::{Stream, Tail};
-use crate::{Error, Manifest, Row};
-use crate::{Origin, segment};
+use crate::{Error, Manifest, Origin, Row, segment};
 
 /// The file name of the summary, which is written at the end of a run.
 pub(crate) const SUMMARY: &str = "summary.json";

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tacho_core::Mutex;
 
 /// Maximum time span of data that is lost if the machine fails.
 const PERIOD: Duration = Duration::from_millis(900);
@@ -29,7 +30,7 @@ impl Syncer {
 
     /// The error since the last call, if any.
     pub(crate) fn check(&self) -> io::Result<()> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.failure.lock().take().map_or(Ok(()), Err)
     }
 }
 
@@ -45,7 +46,7 @@ impl Drop for Syncer {
 fn run(file: &File, stopped: &Receiver<()>, failure: &Mutex<Option<io::Error>>) {
     while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         if let Err(error) = file.sync_data() {
-            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *failure.lock() = Some(error);
             return;
         }
     }

@@ -130,7 +130,6 @@ pub struct LoraPlan {
 }
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum LoraAssignment {
         Random = "random",
         RoundRobin = "round-robin",

@@ -28,7 +28,6 @@ pub struct FaultSpec {
 
 tacho_core::named! {
     /// How an output is wrong.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Corruption, "a kind of wrong output" {
         /// That of the request whose output began before it, while several are served.
         Swap = "swap",

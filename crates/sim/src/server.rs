@@ -17,9 +17,10 @@ mod wire;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use tacho_core::Mutex;
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioExecutor;

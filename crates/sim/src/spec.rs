@@ -7,8 +7,7 @@ use std::time::Duration;
 use tacho_text::Tokenizer;
 
 use crate::faults::FaultSpec;
-use tacho_engine::Machine;
-use tacho_engine::{EngineSpec, Profile};
+use tacho_engine::{EngineSpec, Machine, Profile};
 
 /// Speed of speech and image generation. These models have no queue: a request takes as long as if it were alone.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,16 +5,12 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::Error;
-use crate::TokenizerMode;
-use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
-use crate::charsmap;
-use crate::convert;
 use crate::hf::{General, USABLE};
 use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
+use crate::{Error, TokenizerMode, builtin, charsmap, convert};
 
 /// Replacements that clean up decoded text, applied in this order.
 const CLEAN_UP: [(&str, &str); 10] = [

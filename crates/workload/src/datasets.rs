@@ -51,10 +51,9 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::datasets::kind::DatasetKind;
 use crate::datasets::kind::Offline::{Listed, WithFile};
 use crate::datasets::kind::Rows::{Generated, ReadWhole};
-use crate::datasets::kind::Times;
+use crate::datasets::kind::{DatasetKind, Times};
 use crate::hub::{Hub, HubError};
 use crate::requests::carrier::Need::{Chat, Media, TokenIds};
 use crate::sampling::context::SampleContext;

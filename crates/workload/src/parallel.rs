@@ -1,6 +1,6 @@
 //! Parallel maps. A parallel iterator is compiled again at each of its uses, these functions once per result type.
 
-use std::sync::{Mutex, PoisonError};
+use tacho_core::Mutex;
 
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ pub(crate) fn try_map<I: Sync, T: Send, E: Send>(
 
 pub(crate) fn map_owned<I: Send, T: Send>(items: Vec<I>, each: impl Fn((usize, I)) -> T + Sync) -> Vec<T> {
     let items: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    let taken = |at: usize| items[at].lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = |at: usize| items[at].lock().take();
     indexed(items.len(), &|at| each((at, taken(at).expect("every place is visited once"))))
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn indexed<T: Send>(count: usize, each: &(dyn Fn(usize) -> T + Sync))
     let parts: Vec<Mutex<Vec<T>>> = (0..count.div_ceil(width)).map(|_| Mutex::default()).collect();
     everywhere(parts.len(), &|part| {
         let made = (part * width..count.min((part + 1) * width)).map(each).collect();
-        *parts[part].lock().unwrap_or_else(PoisonError::into_inner) = made;
+        *parts[part].lock() = made;
     });
     let mut results = Vec::with_capacity(count);
     for part in parts {
-        results.append(&mut part.into_inner().unwrap_or_else(PoisonError::into_inner));
+        results.append(&mut part.into_inner());
     }
     results
 }

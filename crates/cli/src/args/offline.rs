@@ -43,7 +43,6 @@ flags! {
 
 tacho_core::named! {
     /// The engine or server that runs the batch: vLLM's four backends, then tacho's.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Backend {
         Vllm = "vllm",
         Hf = "hf",

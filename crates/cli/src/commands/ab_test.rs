@@ -14,7 +14,7 @@ use tacho_record::StoredRun;
 use tacho_report::compare::ab_test::{AbTestView, server_difference, side_warnings};
 use tacho_report::compare::forest::change_in;
 use tacho_report::compare::{GateView, delivered, difference, settings};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::style::{harmless_line, short_tick};
 use tacho_run::ab_test::{AbTestPlan, Arm, End, Outcome, ab_test};
 
@@ -171,8 +171,7 @@ fn report(
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    write_whole(path, |out| out.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    write_text(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     saved(path);
     Ok(())
 }

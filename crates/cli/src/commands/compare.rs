@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
 use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdicts, warnings};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::style::{harmless, harmless_line};
 
 use self::sides::{detailed, sides};
@@ -152,5 +152,5 @@ fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    Ok(write_whole(path, |out| out.write_all(text.as_bytes()))?)
+    Ok(write_text(path, text)?)
 }

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 
 use anyhow::{Context, bail};
 use tacho_args::near::nearest;
-use tacho_report::json::write_whole;
+use tacho_report::json::{write_text, write_whole};
 use tacho_report::tables::describe::Describe;
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{self, Conversation, DumpSpec, Format, Options, conversations_text, convert_dump};
@@ -64,7 +64,7 @@ pub(crate) fn sharegpt(args: &SharegptArgs) -> anyhow::Result<Exit> {
         written.len(),
         output.display()
     );
-    write_whole(output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
+    write_text(output, &conversations_text(written, 2))?;
     tacho_report::out().write_all(text.as_bytes())?;
     saved(output);
     Ok(Exit::Done)

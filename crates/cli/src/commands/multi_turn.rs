@@ -12,7 +12,7 @@ use tacho_core::event::Note;
 use tacho_core::json::{self, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::Progress;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::live::DeferredStderr;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
 use tacho_report::style::{harmless, harmless_line};
@@ -167,7 +167,7 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         }
-        write_whole(path, |out| out.write_all(samples_json(&result.samples).as_bytes()))?;
+        write_text(path, &samples_json(&result.samples))?;
     }
     if let Some(path) = &args.output_file {
         save(path, &result.finished)?;
@@ -241,7 +241,7 @@ fn parameters(args: &MultiTurnArgs, result: &MultiTurnResult) -> Vec<(String, Va
 fn save(path: &Path, conversations: &[Conversation]) -> anyhow::Result<()> {
     let list: Vec<Value> = conversations.iter().map(Conversation::to_json).collect();
     let text = json::dumps_indented(&list.into(), 4);
-    Ok(write_whole(path, |out| out.write_all(text.as_bytes()))?)
+    Ok(write_text(path, &text)?)
 }
 
 fn print_turns(conversations: &[Conversation]) -> io::Result<()> {

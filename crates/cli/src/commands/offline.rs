@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 use tacho_report::json::try_writing;

@@ -7,12 +7,11 @@ use anyhow::Context;
 use tacho_args::{Values, config};
 use tacho_core::secret::redact_words;
 use tacho_record::RunRecord;
-use tacho_report::card;
 use tacho_report::console::{self, BlockStyle, Shown};
 use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
-use tacho_report::style;
+use tacho_report::{card, style};
 
 use crate::args::serve::{Destination, Outputs};
 use crate::exit::{Misused, saved};

@@ -13,7 +13,7 @@ use tacho_record::ResultKind;
 use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts, warnings};
 use tacho_report::dashboard::{Dashboard, is_by_product};
 use tacho_report::export::benchmark_report;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_report::results;
 use tacho_report::style::harmless_line;
@@ -175,7 +175,7 @@ pub(in crate::commands) fn write_several(
     let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };
     let comparison = Comparison::new(&sides, &spec)?;
     let text = comparison.html(&sides, &verdicts, &spec);
-    write_whole(page, |out| out.write_all(text.as_bytes()))?;
+    write_text(page, &text)?;
     let sentences = verdicts.iter().map(|verdict| harmless_line(&verdict.sentence(&spec)));
     Ok(warnings(&sides).into_iter().chain(sentences).collect())
 }

@@ -1,12 +1,12 @@
 //! Live views of a run: lines with a progress bar, a full-screen view, and a local web page.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, Mutex, RunEvent};
 use tacho_report::live::{DeferredStderr, Monitor, Tui, Watch};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
@@ -78,18 +78,18 @@ impl Screen {
 
     /// Restores the terminal and prints the deferred lines.
     pub(crate) fn close(&self) {
-        drop(lock(&self.tui).take());
-        let held = std::mem::take(&mut *lock(&self.held));
+        drop(self.tui.lock().take());
+        let held = std::mem::take(&mut *self.held.lock());
         // A closed pipe must not end the run.
         let _ = self.print(&held);
     }
 
     fn is_whole(&self) -> bool {
-        lock(&self.tui).is_some()
+        self.tui.lock().is_some()
     }
 
     fn hold(&self, lines: impl IntoIterator<Item = String>) {
-        lock(&self.held).extend(lines);
+        self.held.lock().extend(lines);
     }
 
     /// Keeps lines that the full-screen view would hide.
@@ -102,10 +102,6 @@ impl Screen {
             _ => {}
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Screen {

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use tacho_client::{allowed_processors, connection_limit, pin_thread};
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work};
+use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work, dict};
 use tacho_decide::search::{Levels, Measurement, Model, Search, Step};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::style::title;
 use tacho_report::{Live, Progress};
 use tacho_run::selfcheck::{Broken, CheckLoad, CheckPoint, check};
@@ -104,7 +103,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     out.write_all(text(&rises, &cores).as_bytes())?;
     if let Some(path) = &args.json {
         let json = dumps(&json(&rises, &cores));
-        write_whole(path.as_ref(), |out| out.write_all(json.as_bytes()))?;
+        write_text(path.as_ref(), &json)?;
     }
     Ok(Exit::Done)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_run::experiment::{AfterBench, Report, ResetKind, program_exists, split};
 use tacho_run::suite::{AdaptiveSpec, PromptRule, ServerKind, SuitePlan, Test, TestKind, suite};
 
@@ -143,7 +143,7 @@ fn environment(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine) -> anyhow:
         plan.supervised.run_logged(&words, &[], Some(&path))
     });
     if !matches!(vllm, Some(Ok(()))) || fs::metadata(&path).map_or(0, |about| about.len()) == 0 {
-        write_whole(&path, |out| out.write_all(machine.text().as_bytes()))?;
+        write_text(&path, &machine.text())?;
     }
     Ok(())
 }

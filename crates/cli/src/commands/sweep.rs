@@ -11,7 +11,6 @@ pub(crate) mod ranks;
 pub(super) mod running;
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
@@ -21,7 +20,7 @@ use tacho_metrics::statistics::Statistic;
 use tacho_record::metric::Known;
 use tacho_report::Progress;
 use tacho_report::html::chart_page;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
 use tacho_run::experiment::{
@@ -228,14 +227,14 @@ pub(super) fn draw(experiment: &Path) -> anyhow::Result<()> {
     for (at, entry) in entries.iter().enumerate() {
         if let Some(chart) = search::chart(entry, &runs) {
             let path = experiment.join(format!("sla_{at}.svg"));
-            write_whole(&path, |out| out.write_all(svg(&chart.scene()).as_bytes()))?;
+            write_text(&path, &svg(&chart.scene()))?;
             charts.push(chart);
         }
     }
     if !charts.is_empty() {
         let path = experiment.join("sla.html");
         let page = chart_page(&search::head(&entries[0], &runs), &charts);
-        write_whole(&path, |out| out.write_all(page.as_bytes()))?;
+        write_text(&path, &page)?;
         saved(&path);
     }
     Ok(())

@@ -1,8 +1,7 @@
 //! `/v1/chat/completions`: the body, and the messages that other bodies use too.
 
-use tacho_core::Request;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
+use tacho_core::{Request, dict};
 
 use super::PayloadSpec;
 use super::completions::include_usage;

@@ -1,8 +1,7 @@
 //! `/v1/completions`: the body.
 
-use tacho_core::Request;
-use tacho_core::dict;
 use tacho_core::json::Dict;
+use tacho_core::{Request, dict};
 
 use super::PayloadSpec;
 

@@ -13,12 +13,11 @@ mod trace;
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
 use tacho_core::json::Value;
 use tacho_core::yaml::{self, Node, Tree};
-use tacho_core::{Content, Request, Task};
+use tacho_core::{Content, Mutex, Request, Task};
 
 use super::format::{Origin, ResponseFormat, Sequences};
 use super::kind::Row;
@@ -94,7 +93,7 @@ impl BackendKind {
     pub fn from_text(text: &str, name: &str) -> Result<BackendKind, FileError> {
         let declared = Declared::read(text, name, Engine::sandboxed)
             .map_err(|Problem { line, problem }| FileError(format!("line {line}: {problem}")))?;
-        let mut known = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = READ.lock();
         if let Some(known) = known.iter().find(|known| ***known == declared) {
             return Ok(BackendKind::Declared(known));
         }

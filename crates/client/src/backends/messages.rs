@@ -2,16 +2,14 @@
 
 use std::ops::Range;
 
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, parse};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
 
-use super::PayloadSpec;
 use super::chat::{self, Call, Message};
 use super::event::{TextField, read_text};
-use super::reply;
 use super::row::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
+use super::{PayloadSpec, reply};
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {

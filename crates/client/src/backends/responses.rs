@@ -2,16 +2,14 @@
 
 use std::ops::Range;
 
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, parse};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
 
 use super::chat::Message;
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
-use super::reply;
 use super::row::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::{PayloadSpec, Rules};
+use super::{PayloadSpec, Rules, reply};
 
 /// vLLM's message; the missing spaces are upstream's.
 const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";

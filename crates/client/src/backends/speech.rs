@@ -1,8 +1,7 @@
 //! `/v1/audio/speech`: the body. `audio_stream` decodes the responses.
 
-use tacho_core::dict;
 use tacho_core::json::Dict;
-use tacho_core::{AudioFormat, Request};
+use tacho_core::{AudioFormat, Request, dict};
 
 use super::PayloadSpec;
 

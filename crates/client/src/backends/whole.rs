@@ -7,11 +7,10 @@ use tacho_core::{Failure, FailureKind, Media, Observation, Outcome, Task};
 use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
-use super::reply;
 use super::row::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::unstreamed::TextResponse;
-use super::{BackendKind, Expected, Rules, charset};
+use super::{BackendKind, Expected, Rules, charset, reply};
 
 /// Bytes after which a response that does not start like JSON is abandoned.
 const MAX_NON_JSON: usize = 64 << 10;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tacho_core::{Request, SpillList};
+use tacho_core::{Mutex, Request, SpillList};
 
 use super::Prepared;
 
@@ -69,7 +69,7 @@ impl Requests {
         let spilled = self.spilled.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let chunk = spilled.find(index - self.first.len()).ok_or(io::ErrorKind::NotFound)?;
         self.latest.fetch_max(chunk, Ordering::Relaxed);
-        let there = self.lock().get(&chunk).cloned();
+        let there = self.ahead.lock().get(&chunk).cloned();
         there.map_or_else(|| self.load(spilled, chunk, write), Ok)
     }
 
@@ -77,7 +77,7 @@ impl Requests {
         let (start, _) = spilled.chunk(chunk).ok_or(io::ErrorKind::NotFound)?;
         let start = self.first.len() + start;
         let batch = Arc::new(Batch { start, requests: write(start, &spilled.read(chunk)?)? });
-        self.lock().insert(chunk, batch.clone());
+        self.ahead.lock().insert(chunk, batch.clone());
         Ok(batch)
     }
 
@@ -86,7 +86,7 @@ impl Requests {
         let Some(spilled) = self.spilled.as_deref() else { return Ok(()) };
         let window = self.window(spilled);
         let missing: Vec<usize> = {
-            let mut ahead = self.lock();
+            let mut ahead = self.ahead.lock();
             ahead.retain(|&chunk, _| chunk + BEHIND >= window.start);
             window.filter(|chunk| !ahead.contains_key(chunk)).collect()
         };
@@ -102,10 +102,6 @@ impl Requests {
             end += 1;
         }
         start..end
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Batch>>> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +147,7 @@ mod tests {
     fn only_what_comes_next_is_written_out() {
         let mut requests = Requests::new(Vec::new());
         requests.follow(spilled(20));
-        let chunks = |requests: &Requests| requests.lock().keys().copied().collect::<Vec<_>>();
+        let chunks = |requests: &Requests| requests.ahead.lock().keys().copied().collect::<Vec<_>>();
         requests.encode_ahead(&write).unwrap();
         assert_eq!(chunks(&requests), [0, 1, 2, 3]);
         requests.batch(9, &write).unwrap();

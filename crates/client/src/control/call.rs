@@ -1,8 +1,9 @@
 //! One blocking request, over the same transport as the benchmark's.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tacho_core::Mutex;
 
 use tacho_core::json::{self, Value};
 use tacho_core::secret::{ServerText, redact_known, redact_known_json};
@@ -133,7 +134,7 @@ impl Caller {
 
     /// Like `within`, for a call of `path` that a run can do without: all such calls together wait a few seconds.
     pub(super) fn optional(&self, path: &str, limits: Limits) -> Caller {
-        let patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let patience = self.patience.lock();
         let left = if patience.known.iter().any(|known| known == path) { Duration::MAX } else { patience.left };
         self.within(Limits { time: limits.time.min(left), ..limits })
     }
@@ -189,7 +190,7 @@ impl Caller {
         let send = |request: &[u8]| {
             let call = Call::begin(self);
             let response = call.exchange(&self.route, request).map_err(failed);
-            let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut patience = self.patience.lock();
             patience.note(path, call.began.elapsed(), &response);
             response
         };

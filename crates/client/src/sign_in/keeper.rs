@@ -1,8 +1,9 @@
 //! Keeps the credential of a server current.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
+use tacho_core::Mutex;
 
 use super::aws::{BODY_HASH, body_hash};
 use super::{Credential, SignInSpec};
@@ -30,7 +31,7 @@ struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.lock().over = true;
+        self.0.state.lock().over = true;
         self.0.changed.notify_all();
     }
 }
@@ -84,7 +85,7 @@ impl SignIn {
 
     pub(super) fn credential(&self) -> Result<(u64, Arc<Credential>), Error> {
         let shared = &self.0.0;
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         if state.credential.is_none() {
             let fetched = shared.spec.fetch();
             shared.store(&mut state, fetched);
@@ -113,7 +114,7 @@ impl SignIn {
 
     /// Renews the credential at once if the refused one is still the current one.
     pub(crate) fn refused(&self, version: u64) {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.0.state.lock();
         let age = state.since.map_or(Duration::MAX, |since| since.elapsed());
         if self.version() == version && !state.is_refused && age >= state.pause {
             (state.is_refused, state.is_futile) = (true, age.saturating_sub(state.pause) < FUTILE);
@@ -123,19 +124,19 @@ impl SignIn {
 
     /// Whether this credential was refused and is being renewed.
     pub(crate) fn is_renewing(&self, version: u64) -> bool {
-        let state = self.0.0.lock();
+        let state = self.0.0.state.lock();
         state.is_refused && self.version() == version
     }
 
     /// Why the last renewal failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.0.0.lock().failure.clone()
+        self.0.0.state.lock().failure.clone()
     }
 
     /// Waits until a refused credential is renewed; `false` if that failed.
     pub(crate) fn renew(&self, version: u64) -> bool {
         self.refused(version);
-        let mut state = self.0.0.lock();
+        let mut state = self.0.0.state.lock();
         while state.is_refused && self.version() == version {
             state = self.0.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -144,14 +145,10 @@ impl SignIn {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Renews the credential when it is due or refused, until the last handle is dropped.
     fn keep_current(&self) {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             loop {
                 let left = state.due.map(|due| due.saturating_duration_since(Instant::now()));
                 state = match left {
@@ -164,7 +161,7 @@ impl Shared {
             }
             drop(state);
             let fetched = self.spec.fetch();
-            self.store(&mut self.lock(), fetched);
+            self.store(&mut self.state.lock(), fetched);
         }
     }
 

@@ -3,9 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tacho_core::Mutex;
 
 use crate::{Error, Url};
 
@@ -69,12 +70,12 @@ impl Addresses {
     }
 
     fn list(&self) -> Arc<[Address]> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
+        self.known.lock().list.clone()
     }
 
     /// Resolves the name again in a background thread, because that may be slow, unless it was done recently.
     fn refresh_in_background(self: &Arc<Self>, after: Duration) {
-        let old = self.known.lock().is_ok_and(|known| known.resolved_at.elapsed() >= after);
+        let old = self.known.lock().resolved_at.elapsed() >= after;
         if self.name.is_none() || !old || self.resolving.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -87,7 +88,7 @@ impl Addresses {
 
     fn refresh(&self) {
         let found = self.name.as_ref().and_then(|name| resolve(name).ok());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.resolved_at = Instant::now();
         if let Some(list) = found.filter(|list| *list != known.list) {
             known.list = list;
@@ -190,10 +191,10 @@ mod tests {
         let shared = Addresses::find(&url).unwrap();
         let real = shared.list();
         // Simulates a name that had another address when the run started.
-        shared.known.lock().unwrap().list = vec![Address::Tcp(([127, 0, 0, 9], 1).into())].into();
+        shared.known.lock().list = vec![Address::Tcp(([127, 0, 0, 9], 1).into())].into();
         let mut turn = AddressRotation::new(&shared);
         assert_eq!(turn.next().0[0].to_string(), "127.0.0.9:1");
-        shared.known.lock().unwrap().resolved_at = Instant::now() - MIN_LOOKUP_INTERVAL;
+        shared.known.lock().resolved_at = Instant::now() - MIN_LOOKUP_INTERVAL;
         turn.failed();
         let began = Instant::now();
         while shared.version.load(Ordering::Acquire) == 0 && began.elapsed() < Duration::from_secs(10) {

@@ -6,12 +6,11 @@ pub trait Named: Sized {
     fn from_name(name: &str) -> Option<Self>;
 }
 
-/// Declares an enum whose variants have names in files.
+/// Declares an enum whose variants have names in files. It is `Debug`, `Copy` and `Eq`.
 ///
 /// ```
 /// tacho_core::named! {
 ///     /// A color.
-///     #[derive(Debug, Clone, Copy, PartialEq)]
 ///     pub enum Color, "a color" {
 ///         /// Like blood.
 ///         Red = "red",
@@ -27,6 +26,7 @@ pub trait Named: Sized {
 macro_rules! named {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis enum $name {
             $($(#[$about])* $variant,)*
         }

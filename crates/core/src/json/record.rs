@@ -343,7 +343,6 @@ mod tests {
     use crate::json::{dumps, parse};
 
     crate::named! {
-        #[derive(Debug, Clone, Copy, PartialEq)]
         enum Side, "a side" { Left = "left", Right = "right" }
     }
 

@@ -6,7 +6,6 @@ use super::StopReason;
 
 tacho_core::named! {
     /// The verdict of a search, the same in the console, in the file and in the exit code.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Verdict, "a verdict" {
         /// A load was measured and met.
         Found = "found",

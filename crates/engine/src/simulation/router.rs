@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const PREFIX: usize = 256;
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum Router {
         #[default]
         RoundRobin = "round-robin",

@@ -1,11 +1,11 @@
 //! Rank 0's state of the other ranks, and its responses to them.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Condvar;
 use std::time::{Duration, Instant};
 use tacho_core::bounded::RankCount;
 
 use tacho_core::json::Value;
-use tacho_core::{Clock, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Mutex, Observation, SystemClock, Timestamp};
 use tacho_rowlog::unpack;
 
 use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     version: String,
     log: Option<String>,
     pub(super) clock: SystemClock,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
 }
 
@@ -212,29 +212,25 @@ impl Shared {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends the run. Ranks that are not done get the first reason with their next message.
     pub(super) fn give_up(&self, reason: &str) {
-        self.state().given_up.get_or_insert_with(|| reason.to_owned());
+        self.state.lock().given_up.get_or_insert_with(|| reason.to_owned());
         self.changed.notify_all();
     }
 
     /// Whether rank 0 still receives rows.
     pub(crate) fn is_running(&self) -> bool {
-        self.state().given_up.is_none()
+        self.state.lock().given_up.is_none()
     }
 
     /// Whether a rank that calls again does not know yet that the run was given up.
     pub(super) fn is_unaware(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.others().any(|peer| peer.joined && !peer.told && !peer.is_over())
     }
 
     pub(crate) fn left(&self, rank: usize, reason: String) {
-        if let Some(peer) = self.state().peers.get_mut(rank).filter(|peer| peer.done.is_none()) {
+        if let Some(peer) = self.state.lock().peers.get_mut(rank).filter(|peer| peer.done.is_none()) {
             (peer.lost, peer.silent) = (Some(reason), false);
         }
         self.changed.notify_all();
@@ -260,7 +256,7 @@ impl Shared {
 
     /// The response to a rank after the run has ended: a stop if a signal came before the start, else the reason.
     fn last_word(&self, rank: usize) -> Option<Result<Reply, String>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let reason = state.given_up.clone()?;
         if let Some(peer) = state.peers.get_mut(rank) {
             peer.told = true;
@@ -277,7 +273,7 @@ impl Shared {
     fn clock(&self, rank: usize, body: &[u8]) -> Reply {
         let reply = self.now();
         if let Ok(fit) = message::read::<ClockFit>(body)
-            && let Some(peer) = self.state().peers.get_mut(rank)
+            && let Some(peer) = self.state.lock().peers.get_mut(rank)
         {
             peer.clock.update(fit);
         }
@@ -289,7 +285,7 @@ impl Shared {
         let rank =
             RankCount::new("rank", hello.rank as u64).map_err(|_| "the message does not name a rank")?.as_usize();
         let machine = printable(&hello.machine);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Err(reason) = self.admits(&state, rank, hello) {
             state.refuse(rank, &machine, &reason);
             self.changed.notify_all();
@@ -327,7 +323,7 @@ impl Shared {
 
     /// The start, once it is known.
     fn ready(&self, rank: usize, message: Ready) -> Result<Reply, String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (start, stop) = (state.start, state.stop);
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
         peer.ready = true;
@@ -348,7 +344,7 @@ impl Shared {
             if body.is_empty() { Vec::new() } else { unpack(body.to_vec()).map_err(|error| error.to_string())? };
         let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
         let [stopping, progress @ ..] = &numbers[..] else { return Err("the progress is missing".to_owned()) };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.stop.worker |= *stopping != 0;
         let reply = Reply { stop: state.stop.directive(), ..self.now() };
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
@@ -366,7 +362,7 @@ impl Shared {
         message::Done { clock: fit, wall_clock, closing }: message::Done,
     ) -> Result<Reply, String> {
         let wall_offset = wall_clock.map(|theirs| WallClock::now(self.clock).offset_of(&theirs, &fit));
-        if let Some(peer) = self.state().peers.get_mut(rank) {
+        if let Some(peer) = self.state.lock().peers.get_mut(rank) {
             peer.mark_alive();
             peer.done = Some(Done { fit, wall_offset, closing });
         }

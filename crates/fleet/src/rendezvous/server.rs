@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tacho_core::Secret;
 use tacho_core::json::{Json, dumps};
+use tacho_core::{Mutex, Secret};
 
 use super::visitors::Visitors;
 use crate::Membership;
@@ -32,10 +32,10 @@ pub(crate) struct Server {
     token: Secret,
     ranks: usize,
     tls: Option<Arc<ServerConfig>>,
-    run: Mutex<Option<Arc<Shared>>>,
+    pub(super) run: Mutex<Option<Arc<Shared>>>,
     commands: Mutex<Commands>,
     visitors: Visitors,
-    rejected: Mutex<Rejected>,
+    pub(super) rejected: Mutex<Rejected>,
     over: AtomicBool,
 }
 
@@ -99,16 +99,8 @@ impl Server {
         }
     }
 
-    pub(super) fn run(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn rejected(&self) -> MutexGuard<'_, Rejected> {
-        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn reject(&self, from: Option<SocketAddr>, reason: &str) {
-        let mut rejected = self.rejected();
+        let mut rejected = self.rejected.lock();
         rejected.count += 1;
         reason.clone_into(&mut rejected.last);
         if rejected.count <= MAX_NOTICES {
@@ -117,12 +109,8 @@ impl Server {
         }
     }
 
-    fn commands(&self) -> MutexGuard<'_, Commands> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn assign(&self, words: &[String]) -> u64 {
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         commands.number += 1;
         commands.words = words.to_vec();
         commands.number
@@ -130,10 +118,10 @@ impl Server {
 
     /// Allows the other ranks to exit, and waits until those that ask have received it.
     pub(super) fn dismiss(&self) {
-        self.commands().closed = true;
+        self.commands.lock().closed = true;
         let began = Instant::now();
         let unaware = || {
-            let commands = self.commands();
+            let commands = self.commands.lock();
             commands.waiting.len() > commands.dismissed.len()
         };
         while unaware() && began.elapsed() < DISMISS_TIMEOUT {
@@ -143,7 +131,7 @@ impl Server {
 
     /// Accepts no more connections; ranks that still ask may exit.
     pub(super) fn shut(&self) {
-        self.commands().closed = true;
+        self.commands.lock().closed = true;
         self.over.store(true, Ordering::Release);
     }
 
@@ -210,7 +198,7 @@ impl Server {
             ("/v1/end", Some((run, rank))) => Ok(self.end(run, *rank)),
             ("/v1/join", None) => {
                 let hello: Hello = message::read(body).map_err(|problem| (409, problem))?;
-                let run = self.run().clone().filter(|run| run.run == hello.run);
+                let run = self.run.lock().clone().filter(|run| run.run == hello.run);
                 let run = run.ok_or_else(|| self.no_run(hello.run))?;
                 let rank = run.join(&hello).map_err(|reason| (409, reason))?;
                 let response = run.welcome();
@@ -225,7 +213,7 @@ impl Server {
 
     /// Why there is no run to join: not yet, or no longer.
     fn no_run(&self, number: u64) -> (u16, String) {
-        let commands = self.commands();
+        let commands = self.commands.lock();
         match commands.closed || commands.number > number {
             true => (410, "rank 0 has given this run up".to_owned()),
             false => (503, "the run has not begun".to_owned()),
@@ -238,7 +226,7 @@ impl Server {
         let unknown = || (409, "the query does not name a rank and a command".to_owned());
         let [rank, after] = numbers[..] else { return Err(unknown()) };
         let rank = usize::try_from(rank).ok().filter(|rank| (1..self.ranks).contains(rank)).ok_or_else(unknown)?;
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         let over = commands.is_dismissed(rank);
         let next = (!over && commands.number > after).then(|| (commands.number, commands.words.clone()));
         Ok(Reply { over, next, ..Reply::default() })
@@ -246,7 +234,7 @@ impl Server {
 
     /// Whether a rank that is done with a run may continue: rank 0 has saved the result.
     fn end(&self, run: &Shared, rank: usize) -> Reply {
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         let over = commands.number > run.run || commands.is_dismissed(rank);
         Reply { over, running: run.is_running(), ..Reply::default() }
     }

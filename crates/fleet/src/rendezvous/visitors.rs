@@ -1,8 +1,8 @@
 //! Connections whose rank is not known yet: few at a time, and only for a short time.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tacho_core::Mutex;
 
 /// Time limit to identify as a rank.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,14 +27,10 @@ impl Visitors {
         Visitors { limit: 2 * ranks + SPARE, waiting: Mutex::default() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a connection and returns its number; if there are too many, closes the oldest.
     pub(super) fn enter(&self, stream: &TcpStream) -> std::io::Result<u64> {
         let stream = stream.try_clone()?;
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.streams.len() >= self.limit {
             close(&waiting.streams.remove(0).2);
         }
@@ -46,11 +42,11 @@ impl Visitors {
 
     /// Removes a connection that is identified or has ended.
     pub(super) fn leave(&self, number: u64) {
-        self.waiting().streams.retain(|(other, _, _)| *other != number);
+        self.waiting.lock().streams.retain(|(other, _, _)| *other != number);
     }
 
     pub(super) fn expire(&self) {
-        self.waiting().streams.retain(|(_, since, stream)| {
+        self.waiting.lock().streams.retain(|(_, since, stream)| {
             let keep = since.elapsed() < IDENTIFY_TIMEOUT;
             if !keep {
                 close(stream);
@@ -82,10 +78,10 @@ mod tests {
             clients.push(TcpStream::connect(address).unwrap());
             visitors.enter(&listener.accept().unwrap().0).unwrap();
         }
-        assert_eq!(visitors.waiting().streams.len(), SPARE);
+        assert_eq!(visitors.waiting.lock().streams.len(), SPARE);
         assert_eq!(clients[0].read(&mut [0]).unwrap(), 0, "closed");
         visitors.leave(5);
         visitors.expire();
-        assert_eq!(visitors.waiting().streams.len(), SPARE - 1);
+        assert_eq!(visitors.waiting.lock().streams.len(), SPARE - 1);
     }
 }

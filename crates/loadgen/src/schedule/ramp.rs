@@ -4,7 +4,6 @@ use crate::Error;
 
 tacho_core::named! {
     /// The curve of a ramp, by the values of `--ramp-up-strategy`.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum RampUpStrategy {
         /// In equal steps.
         Linear = "linear",

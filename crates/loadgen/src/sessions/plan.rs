@@ -32,7 +32,7 @@ pub struct SessionPlan<'a> {
 
 tacho_core::named! {
     /// Effect of a failed request on its session.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    #[derive(Default)]
     pub enum OnFailure {
         /// The session ends.
         #[default]

@@ -15,7 +15,6 @@ const BLOCK_SIZE: &str = "cache_block_size";
 
 tacho_core::named! {
     /// Gauge or counter.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum SeriesKind, "a kind of series" {
         /// An instantaneous value.
         Gauge = "gauge",

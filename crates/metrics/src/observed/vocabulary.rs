@@ -51,7 +51,6 @@ pub(crate) const NAMES: &[(Concept, &[&str])] = &[
 
 tacho_core::named! {
     /// A phase of a request whose time engines measure themselves.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Phase {
         /// From arrival to the first iteration.
         Queue = "queue",

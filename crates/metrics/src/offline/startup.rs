@@ -4,7 +4,6 @@ use tacho_core::json::Flat;
 
 tacho_core::named! {
     /// State of the caches.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Phase, "a phase" {
         /// Empty.
         Cold = "cold",

@@ -4,7 +4,7 @@ use tacho_core::TokenCountSource;
 
 tacho_core::named! {
     /// Source of the number of tokens per event, most reliable first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(PartialOrd, Ord)]
     pub enum TokenSource, "a source of tokens" {
         /// One token per event, of the events that have one.
         Events = "events",

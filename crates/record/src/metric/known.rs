@@ -1,7 +1,7 @@
 //! Lookup of a metric by its key, and suggestions for unknown keys.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use tacho_core::Mutex;
 
 use tacho_metrics::statistics::Statistic;
 
@@ -142,7 +142,7 @@ pub(crate) const SCORE: &str = "score_";
 /// A name that lives as long as the program; there are as many as distinct names are asked for.
 fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = NAMES.lock();
     names.get(name).copied().unwrap_or_else(|| {
         let name: &'static str = Box::leak(name.into());
         names.insert(name);

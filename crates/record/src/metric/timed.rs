@@ -27,45 +27,40 @@ pub struct Times {
 use Better::{Less, Neither};
 use Unit::{Milliseconds, Plain, Seconds};
 
+/// A family of times in milliseconds, of which less is better.
+const fn times(
+    name: &'static str,
+    label: &'static str,
+    title: &'static str,
+    read: fn(&RunRecord) -> Option<&Statistics>,
+) -> Times {
+    Times { name, label, title, unit: Milliseconds, better: Less, read }
+}
+
 /// All families: vLLM's in the order of its report, then those of generated audio as in vLLM-Omni, then tacho's.
 #[rustfmt::skip]
 pub static TIMES: &[Times] = &[
-    Times { unit: Milliseconds, better: Less, name: "ttft", label: "TTFT", title: "Time to First Token", read: |r| r.summary.statistics(MetricKind::Ttft) },
-    Times { unit: Milliseconds, better: Less, name: "tpot", label: "TPOT", title: "Time per Output Token (excl. 1st token)",
-            read: |r| r.summary.statistics(MetricKind::Tpot) },
-    Times { unit: Milliseconds, better: Less, name: "itl", label: "ITL", title: "Inter-token Latency", read: |r| r.summary.statistics(MetricKind::Itl) },
-    Times { unit: Milliseconds, better: Less, name: "e2el", label: "E2EL", title: "End-to-end Latency", read: |r| r.summary.statistics(MetricKind::E2el) },
-    Times { unit: Milliseconds, better: Less, name: "client_queue_time", label: "Client Queue Time", title: "Client-side Queueing",
-            read: |r| r.summary.statistics(MetricKind::ClientQueueTime) },
-    Times { unit: Milliseconds, better: Less, name: "e2el_including_client_queue", label: "E2EL incl. Client Queue",
-            title: "Queue-inclusive End-to-end Latency",
-            read: |r| r.summary.statistics(MetricKind::E2elIncludingClientQueue) },
-    Times { unit: Milliseconds, better: Less, name: "audio_ttfp", label: "AUDIO_TTFP", title: "Time to First Packet",
-            read: |r| r.summary.statistics(MetricKind::AudioTtfp) },
-    Times { unit: Plain, better: Less, name: "audio_rtf", label: "AUDIO_RTF", title: "Real Time Factor",
-            read: |r| r.summary.statistics(MetricKind::AudioRtf) },
-    Times { unit: Seconds, better: Neither, name: "audio_duration", label: "AUDIO_DURATION", title: "Audio Duration",
-            read: |r| r.summary.statistics(MetricKind::AudioDuration) },
-    Times { unit: Seconds, better: Less, name: "audio_underrun", label: "AUDIO_UNDERRUN", title: "Streaming Audio Underrun",
-            read: |r| r.summary.statistics(MetricKind::AudioUnderrun) },
-    Times { unit: Milliseconds, better: Less, name: "ttft_from_schedule", label: "Due to first token", title: "", read: |r| r.open_loop.ttft_from_schedule.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "e2el_from_schedule", label: "Due to last token", title: "", read: |r| Some(&r.open_loop.e2el_from_schedule) },
-    Times { unit: Milliseconds, better: Less, name: "ttft_first_content", label: "Sent to first content", title: "",
-            read: |r| r.open_loop.ttft_first_content.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "ttft_first_answer", label: "Sent to first answer token", title: "",
-            read: |r| r.open_loop.ttft_first_answer.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "ttft_from_audio", label: "Audio start to first text", title: "",
-            read: |r| r.open_loop.ttft_from_audio.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "finalization_latency", label: "Audio end to transcript", title: "",
-            read: |r| r.open_loop.finalization_latency.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "itl_per_token", label: "Gap per token", title: "",
-            read: |r| r.open_loop.itl_per_token.as_ref().map(|(statistics, _)| statistics) },
-    Times { unit: Milliseconds, better: Less, name: "ttft_including_client_queue", label: "Released to first token", title: "",
-            read: |r| r.open_loop.ttft_including_client_queue.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "ntpot", label: "Normalized TPOT", title: "", read: |r| r.open_loop.ntpot.as_ref() },
-    Times { unit: Milliseconds, better: Less, name: "dispatch_lateness", label: "Dispatch lateness", title: "", read: |r| Some(&r.open_loop.dispatch_lateness) },
-    Times { unit: Milliseconds, better: Less, name: "connect", label: "Connecting", title: "",
-            read: |r| Some(&r.open_loop.connect).filter(|connect| connect.count > 0) },
+    times("ttft", "TTFT", "Time to First Token", |r| r.summary.statistics(MetricKind::Ttft)),
+    times("tpot", "TPOT", "Time per Output Token (excl. 1st token)", |r| r.summary.statistics(MetricKind::Tpot)),
+    times("itl", "ITL", "Inter-token Latency", |r| r.summary.statistics(MetricKind::Itl)),
+    times("e2el", "E2EL", "End-to-end Latency", |r| r.summary.statistics(MetricKind::E2el)),
+    times("client_queue_time", "Client Queue Time", "Client-side Queueing", |r| r.summary.statistics(MetricKind::ClientQueueTime)),
+    times("e2el_including_client_queue", "E2EL incl. Client Queue", "Queue-inclusive End-to-end Latency", |r| r.summary.statistics(MetricKind::E2elIncludingClientQueue)),
+    times("audio_ttfp", "AUDIO_TTFP", "Time to First Packet", |r| r.summary.statistics(MetricKind::AudioTtfp)),
+    Times { unit: Plain, ..times("audio_rtf", "AUDIO_RTF", "Real Time Factor", |r| r.summary.statistics(MetricKind::AudioRtf)) },
+    Times { unit: Seconds, better: Neither, ..times("audio_duration", "AUDIO_DURATION", "Audio Duration", |r| r.summary.statistics(MetricKind::AudioDuration)) },
+    Times { unit: Seconds, ..times("audio_underrun", "AUDIO_UNDERRUN", "Streaming Audio Underrun", |r| r.summary.statistics(MetricKind::AudioUnderrun)) },
+    times("ttft_from_schedule", "Due to first token", "", |r| r.open_loop.ttft_from_schedule.as_ref()),
+    times("e2el_from_schedule", "Due to last token", "", |r| Some(&r.open_loop.e2el_from_schedule)),
+    times("ttft_first_content", "Sent to first content", "", |r| r.open_loop.ttft_first_content.as_ref()),
+    times("ttft_first_answer", "Sent to first answer token", "", |r| r.open_loop.ttft_first_answer.as_ref()),
+    times("ttft_from_audio", "Audio start to first text", "", |r| r.open_loop.ttft_from_audio.as_ref()),
+    times("finalization_latency", "Audio end to transcript", "", |r| r.open_loop.finalization_latency.as_ref()),
+    times("itl_per_token", "Gap per token", "", |r| r.open_loop.itl_per_token.as_ref().map(|(statistics, _)| statistics)),
+    times("ttft_including_client_queue", "Released to first token", "", |r| r.open_loop.ttft_including_client_queue.as_ref()),
+    times("ntpot", "Normalized TPOT", "", |r| r.open_loop.ntpot.as_ref()),
+    times("dispatch_lateness", "Dispatch lateness", "", |r| Some(&r.open_loop.dispatch_lateness)),
+    times("connect", "Connecting", "", |r| Some(&r.open_loop.connect).filter(|connect| connect.count > 0)),
 ];
 
 impl Times {

@@ -1,6 +1,5 @@
 //! Benchmark report 0.2 of llm-d: the metrics of a serving result as statistics with units.
 
-use std::io::Write;
 use std::path::Path;
 
 use tacho_core::dict;
@@ -10,7 +9,7 @@ use tacho_record::metric::TIMES;
 use tacho_record::{ResultFields, restored};
 
 use crate::Error;
-use crate::json::write_whole;
+use crate::json::write_text;
 
 const PERCENTILES: [(&str, f64); 11] = [
     ("p0p1", 0.1),
@@ -28,7 +27,7 @@ const PERCENTILES: [(&str, f64); 11] = [
 
 pub fn save(result: &Dict, path: &Path) -> Result<(), Error> {
     let text = dumps_indented(&report(result).into(), 2) + "\n";
-    write_whole(path, |out| out.write_all(text.as_bytes()))
+    write_text(path, &text)
 }
 
 pub fn report(result: &Dict) -> Dict {

@@ -1,6 +1,5 @@
 //! The PyTorch benchmark format: one record per latency metric, next to the result file.
 
-use std::io::Write;
 use std::path::Path;
 
 use tacho_core::dict;
@@ -8,7 +7,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::RunRecord;
 
 use crate::Error;
-use crate::json::{Detail, ResultFile, write_whole};
+use crate::json::{Detail, ResultFile, write_text};
 
 /// The metrics that get a record, in order.
 const METRICS: [&str; 12] = [
@@ -59,7 +58,7 @@ pub fn save(
     if records.is_empty() {
         return Ok(());
     }
-    write_whole(path, |out| out.write_all(dumps(&Value::List(records)).as_bytes()))
+    write_text(path, &dumps(&Value::List(records)))
 }
 
 fn benchmark(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Dict {

@@ -13,10 +13,9 @@ use tacho_metrics::Attribution;
 use tacho_record::RunRecord;
 
 use super::{Document, in_script, packed};
-use crate::Error;
 use crate::groups::{GroupTable, tables};
 use crate::json::write_whole;
-use crate::{attribution, outputs, sessions};
+use crate::{Error, attribution, outputs, sessions};
 
 const SCRIPT: &str = include_str!("run/run.js");
 

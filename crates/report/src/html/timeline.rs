@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
-use tacho_core::FailureKind;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::{FailureKind, dict};
 use tacho_metrics::Sample;
 use tacho_record::RunRecord;
 

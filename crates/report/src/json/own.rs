@@ -1,8 +1,7 @@
 //! The `tacho` key of a result file: tacho's own metrics, separate from vLLM's.
 
-use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Keyed, ListOf, Merged, Optional, Value};
-use tacho_core::view;
+use tacho_core::{StageSpan, view};
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{Bound, MetricKind, MetricSettings, RankUse, Statistics, Steady, SteadyState, Trust};
 use tacho_record::metric::{Part, TIMES, Times};

@@ -55,6 +55,11 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
     })
 }
 
+/// Writes a text as a whole file; see [`write_whole`].
+pub fn write_text(path: &Path, text: &str) -> Result<(), Error> {
+    write_whole(path, |out| out.write_all(text.as_bytes()))
+}
+
 /// Opens a pipe or a device. Without a reader, a blocking open of a pipe would never return.
 fn open_special(path: &Path) -> io::Result<File> {
     let open = || OpenOptions::new().write(true).open(path);

@@ -2,14 +2,14 @@
 //! thread reads the counters ten times per second and never touches the workers.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tacho_core::event::Note;
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::{Counters, EventSink, Mutex, RunEvent, Work};
 
 use super::monitor::Watched;
 use super::reading::clock;
@@ -99,10 +99,6 @@ impl Live {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn start(
         &self,
         target: fn() -> ProgressDrawTarget,
@@ -110,7 +106,7 @@ impl Live {
         work: Work,
         text: impl Fn(&ProgressBar) + Send + 'static,
     ) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
         // A bar yields space to the text next to it.
@@ -141,11 +137,11 @@ impl Live {
         let shared = Arc::clone(&self.state);
         let ticker = Ticker::start(HEARTBEAT, HEARTBEAT, move || {
             // If the lock is taken, its holder is about to print or to end this.
-            if let Ok(mut state) = shared.try_lock() {
+            if let Some(mut state) = shared.try_lock() {
                 state.say(|state| &mut state.warnings, &line());
             }
         });
-        self.state().running.push(Running { bar: None, ticker });
+        self.state.lock().running.push(Running { bar: None, ticker });
     }
 
     fn start_wait(&self, work: Work, seconds: u64) {
@@ -185,24 +181,24 @@ impl EventSink for Live {
         match event {
             RunEvent::Status(note) => {
                 if let Some(text) = self.status(&note) {
-                    self.state().say(|state| &mut state.out, &text);
+                    self.state.lock().say(|state| &mut state.out, &text);
                 }
             }
             RunEvent::Warning(note) => {
                 let line = format!("warning: {}", harmless_line(&sentence::of(&note)));
                 let line = if self.target.is_some() { on_screen(&line, width()) } else { line };
-                self.state().say(|state| &mut state.warnings, &line);
+                self.state.lock().say(|state| &mut state.warnings, &line);
             }
             RunEvent::Started { work, total, counters } => self.start_work(work, total, counters),
             RunEvent::Waiting { work, seconds } => self.start_wait(work, seconds),
-            RunEvent::Finished => self.state().finish(),
+            RunEvent::Finished => self.state.lock().finish(),
         }
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while !state.running.is_empty() {
             state.finish();
         }
@@ -286,7 +282,7 @@ mod tests {
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -296,7 +292,7 @@ mod tests {
 
     impl Written {
         fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+            String::from_utf8(self.0.lock().clone()).unwrap()
         }
     }
 
@@ -324,22 +320,22 @@ mod tests {
         let counters = Arc::new(Counters::default());
         counters.finished.store(3, Ordering::Relaxed);
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters });
-        let bar = live.state().running.last().and_then(|running| running.bar.clone()).unwrap();
+        let bar = live.state.lock().running.last().and_then(|running| running.bar.clone()).unwrap();
         while bar.position() != 3 {
             thread::yield_now();
         }
         live.event(RunEvent::Finished);
         assert!(bar.is_finished());
-        assert!(live.state().running.is_empty());
+        assert!(live.state.lock().running.is_empty());
     }
 
     #[test]
     fn hidden_progress_still_shows_the_wait() {
         let (live, ..) = live(Progress::Hidden);
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
-        assert!(live.state().running.is_empty());
+        assert!(live.state.lock().running.is_empty());
         live.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds: 30 });
-        assert!(!live.state().running.is_empty());
+        assert!(!live.state.lock().running.is_empty());
         live.event(RunEvent::Finished);
     }
 
@@ -348,20 +344,20 @@ mod tests {
         let stderr = Written::default();
         let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(stderr.clone()));
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
-        assert!(live.state().running[0].bar.is_none());
+        assert!(live.state.lock().running[0].bar.is_none());
         live.event(RunEvent::Finished);
-        assert_eq!((stderr.text(), live.state().running.len()), (String::new(), 0));
+        assert_eq!((stderr.text(), live.state.lock().running.len()), (String::new(), 0));
     }
 
     #[test]
     fn bars_nest() {
         let (live, ..) = live(Progress::Shown);
         live.event(RunEvent::Started { work: Work::Sweep, total: 2, counters: Arc::default() });
-        let outer = live.state().running[0].bar.clone().unwrap();
+        let outer = live.state.lock().running[0].bar.clone().unwrap();
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
-        assert_eq!(live.state().running.len(), 2);
+        assert_eq!(live.state.lock().running.len(), 2);
         live.event(RunEvent::Finished);
-        assert!(!outer.is_finished() && live.state().running.len() == 1);
+        assert!(!outer.is_finished() && live.state.lock().running.len() == 1);
         live.event(RunEvent::Finished);
         assert!(outer.is_finished());
     }

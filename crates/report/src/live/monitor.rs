@@ -2,11 +2,11 @@
 //! and keeps the history of rates and latencies. It never touches the workers.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tacho_core::live::{Histogram, LiveMetrics, LoadTitle, Output};
-use tacho_core::{Counters, EventSink, RunEvent, StageSpan, Work};
+use tacho_core::{Counters, EventSink, Mutex, RunEvent, StageSpan, Work};
 
 use crate::sentence;
 use crate::style::harmless_line;
@@ -173,23 +173,19 @@ struct Before {
 }
 
 impl Monitor {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds the next point of the history, if it is time for one.
     pub fn tick(&self) {
-        if let Some(watched) = self.state().work.last_mut() {
+        if let Some(watched) = self.state.lock().work.last_mut() {
             watched.tick();
         }
     }
 
     pub fn say(&self, line: &str) {
-        self.state().say(line);
+        self.state.lock().say(line);
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let state = self.state();
+        let state = self.state.lock();
         let mut snapshot = state.work.last().or(state.last.as_ref()).map(Watched::snapshot).unwrap_or_default();
         let outer = state.work.split_last().map_or(&[][..], |(_, outer)| outer);
         snapshot.outer = outer.iter().map(Watched::progress).collect();
@@ -200,7 +196,7 @@ impl Monitor {
 
 impl EventSink for Monitor {
     fn event(&self, event: RunEvent) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match event {
             RunEvent::Status(note) => state.say(&sentence::of(&note)),
             RunEvent::Warning(note) => state.say(&format!("warning: {}", sentence::of(&note))),

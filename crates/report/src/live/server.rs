@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tacho_core::Secret;
+use tacho_core::{Mutex, Secret};
 
 use super::monitor::Monitor;
 use super::web;
@@ -44,12 +44,12 @@ struct Over {
 
 impl Over {
     fn set(&self) {
-        *self.flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.flag.lock() = true;
         self.changed.notify_all();
     }
 
     fn within(&self, patience: Duration) -> bool {
-        let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
+        let flag = self.flag.lock();
         *self.changed.wait_timeout_while(flag, patience, |over| !*over).unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -124,13 +124,9 @@ impl Serve {
         }
     }
 
-    fn unread(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lists a connection as unread; if there are too many, closes the oldest.
     fn admit(&self, client: &Arc<TcpStream>) {
-        let mut unread = self.unread();
+        let mut unread = self.unread.lock();
         if unread.len() >= MAX_UNREAD
             && let Some(oldest) = unread.pop_front()
         {
@@ -141,7 +137,7 @@ impl Serve {
 
     /// Takes a connection off the list.
     fn read(&self, client: &Arc<TcpStream>) {
-        self.unread().retain(|other| !Arc::ptr_eq(other, client));
+        self.unread.lock().retain(|other| !Arc::ptr_eq(other, client));
     }
 
     fn respond(&self, client: &Arc<TcpStream>) -> io::Result<()> {

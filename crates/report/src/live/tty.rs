@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tacho_core::Mutex;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
@@ -31,10 +31,6 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static STALE: AtomicBool = AtomicBool::new(false);
 /// Messages written while the terminal is taken.
 static DEFERRED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The terminal of standard error, and the source of its keys.
 pub(super) struct Tty {
@@ -65,7 +61,7 @@ impl Tty {
         restore_on_panic();
         let before = tcgetattr(&stderr)?;
         enter(&before)?;
-        *lock(&SAVED) = Some(before);
+        *SAVED.lock() = Some(before);
         TAKEN.store(true, Ordering::Release);
         Ok(Some(Tty { keys, shown: Grid::new(0, 0, colors) }))
     }
@@ -87,7 +83,7 @@ impl Tty {
             return Ok(());
         }
         // A panic elsewhere has restored the terminal: nothing is drawn over its message.
-        let saved = lock(&SAVED);
+        let saved = SAVED.lock();
         if saved.is_some() { write_all(&format!("{}{text}{}", FRAME.0, FRAME.1)) } else { Ok(()) }
     }
 
@@ -152,7 +148,7 @@ pub(super) fn is_taken() -> bool {
 
 /// Restores the terminal if it was taken, and prints deferred messages. Called on every exit path.
 pub fn restore() {
-    let Some(before) = lock(&SAVED).take() else { return };
+    let Some(before) = SAVED.lock().take() else { return };
     leave(&before);
     release();
 }
@@ -160,7 +156,7 @@ pub fn restore() {
 /// Gives the terminal back while `stop` suspends the process, and takes it again afterwards unless the process then runs in
 /// the background. Nothing is drawn meanwhile.
 pub fn suspended(stop: impl FnOnce()) {
-    let mut saved = lock(&SAVED);
+    let mut saved = SAVED.lock();
     let Some(before) = saved.clone() else { return stop() };
     leave(&before);
     stop();
@@ -173,7 +169,7 @@ pub fn suspended(stop: impl FnOnce()) {
 }
 
 fn release() {
-    let mut deferred = lock(&DEFERRED);
+    let mut deferred = DEFERRED.lock();
     TAKEN.store(false, Ordering::Release);
     let _ = io::stderr().write_all(&std::mem::take(&mut *deferred));
 }
@@ -196,7 +192,7 @@ pub struct DeferredStderr;
 
 impl Write for DeferredStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut deferred = lock(&DEFERRED);
+        let mut deferred = DEFERRED.lock();
         match is_taken() {
             true => deferred.write(bytes),
             false => io::stderr().write(bytes),

@@ -1,7 +1,6 @@
 //! Scales of axes: from a value to its position between 0 and 1, and the values of ticks.
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ScaleKind {
         Linear = "linear",
         /// Logarithmic; only positive values have a position.

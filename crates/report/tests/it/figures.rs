@@ -3,10 +3,9 @@
 use tacho_core::json::{Dict, parse};
 use tacho_report::compare::{CompareSpec, Comparison, load, verdicts};
 use tacho_report::html::{Head, chart_page};
-use tacho_report::plots::ScaleKind;
 use tacho_report::plots::pareto::{Pareto, ParetoSpec};
-use tacho_report::plots::search;
 use tacho_report::plots::sweep::{Combination, SweepPlotSpec, figures};
+use tacho_report::plots::{ScaleKind, search};
 
 use crate::browser::{STEPS, fine, used};
 

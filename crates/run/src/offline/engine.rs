@@ -49,7 +49,6 @@ tacho_core::record! {
 
 tacho_core::named! {
     /// A batch of the engine.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Slot, "a batch" { Warmup = "warmup", Measured = "measured" }
 }
 

@@ -2,9 +2,8 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use tacho_core::dict;
 use tacho_core::json::{ByKey, Codec, Dict, FieldError, Flat, Value, dumps, parse};
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, dict};
 use tacho_workload::scenarios::priority_of;
 
 use super::engine::Batch;

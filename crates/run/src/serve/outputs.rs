@@ -10,11 +10,10 @@ mod plan;
 mod reference;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::mask_known;
-use tacho_core::{Content, Observation, Request, dict};
+use tacho_core::{Content, Mutex, Observation, Request, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::outputs::ACCURACY;
 
@@ -158,7 +157,7 @@ impl Grader {
         }
         match &self.plan {
             GradePlan::Command(_) => {
-                let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut outputs = self.outputs.lock();
                 outputs.push((row.index, row.text.clone()));
             }
             GradePlan::Rule(rule) => {
@@ -172,7 +171,7 @@ impl Grader {
 
     fn scores(&self, prepared: &Prepared, stop: &StopSignal) -> Result<HashMap<usize, Value>, Error> {
         let GradePlan::Command(command) = &self.plan else { return Ok(HashMap::new()) };
-        let outputs = std::mem::take(&mut *self.outputs.lock().unwrap_or_else(PoisonError::into_inner));
+        let outputs = std::mem::take(&mut *self.outputs.lock());
         let line = |(index, output): &(usize, Vec<u8>)| {
             let request = prepared.requests.get(*index)?;
             Ok(dict! {

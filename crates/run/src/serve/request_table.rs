@@ -2,11 +2,11 @@
 
 mod compact;
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_client::BackendKind;
-use tacho_core::Request;
+use tacho_core::{Mutex, Request};
 use tacho_rowlog::RequestInfo;
 use tacho_workload::Requests;
 
@@ -45,7 +45,7 @@ impl RequestTable {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Compact> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
     /// Number of extensions, including the first.

@@ -9,7 +9,6 @@ use crate::experiment::Error;
 
 tacho_core::named! {
     /// The kinds in the order in which they are run.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum TestKind { Serving = "serving", Latency = "latency", Startup = "startup", Throughput = "throughput" }
 }
 

@@ -1,17 +1,14 @@
 //! The API server's time: the delay of a request before it reaches the engine, which grows with concurrent requests.
 
 use std::future::pending;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tacho_core::{Clock, SystemClock, Timestamp};
+use tacho_core::{Clock, Mutex, SystemClock, Timestamp};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use tacho_engine::FifoServer;
-use tacho_engine::Front;
-use tacho_engine::ProcessorSharing;
+use tacho_engine::{FifoServer, Front, ProcessorSharing};
 
 /// Longest sleep while requests are in service, so that disconnects are noticed.
 const NAP: Duration = Duration::from_millis(20);
@@ -50,8 +47,7 @@ impl ApiServer {
             since = heard.await.unwrap_or(since);
         }
         // From the planned end, because timers are late.
-        let read =
-            self.reader.lock().unwrap_or_else(PoisonError::into_inner).serve(since, self.front.tokenization(tokens));
+        let read = self.reader.lock().serve(since, self.front.tokenization(tokens));
         let left = (read + self.front.unshared()).since(self.clock.now());
         if !left.is_zero() {
             tokio::time::sleep(left).await;

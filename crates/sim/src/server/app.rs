@@ -1,8 +1,9 @@
 //! State that all connections share.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tacho_core::Mutex;
 
 use tacho_pyrand::{Generator, SeedSequence};
 

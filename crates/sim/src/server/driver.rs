@@ -1,12 +1,12 @@
 //! The engine's thread: steps the model on the real clock and passes each token to its connection.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tacho_core::{Clock, SystemClock, Timestamp};
+use tacho_core::{Clock, Mutex, SystemClock, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -69,12 +69,8 @@ impl EngineHandle {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        lock(&self.stats).clone()
+        self.stats.lock().clone()
     }
-}
-
-fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
-    stats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle<()>)> {
@@ -217,6 +213,6 @@ impl Driver {
     }
 
     fn publish(&mut self) {
-        lock(&self.stats).clone_from(self.engine.stats());
+        self.stats.lock().clone_from(self.engine.stats());
     }
 }

@@ -14,8 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::app::App;
 use super::protocol::pooling::{self, Pooling};
-use super::protocol::speech;
-use super::protocol::{anthropic, audio, images, info, metrics, realtime};
+use super::protocol::{anthropic, audio, images, info, metrics, realtime, speech};
 use super::request::form::Form;
 use super::request::{Endpoint, Failure, Fields, Outcome, Problem, Prompt, Source};
 use super::response::generation::Generation;

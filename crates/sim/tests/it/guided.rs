@@ -1,8 +1,7 @@
 //! Structured output and tool calls in every protocol that has them, streamed or not.
 
 use serde_json::{Value, json};
-use tacho_engine::{EngineSpec, Profile};
-use tacho_engine::{Policy, Transfer};
+use tacho_engine::{EngineSpec, Policy, Profile, Transfer};
 use tacho_sim::{Proxy, ProxySpec, Server, SimSpec};
 
 use crate::client::{Client, Reply, get, post, spec, start};

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use tacho_engine::BatchShape;
-use tacho_engine::{EngineSpec, Profile};
+use tacho_engine::{BatchShape, EngineSpec, Profile};
 use tacho_sim::{Server, SimSpec};
 
 use crate::client::{Client, post, spec, start};

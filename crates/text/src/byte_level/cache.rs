@@ -1,7 +1,7 @@
 //! A cache of encoded words: a direct-mapped table of fixed slots, each one cache line. A newer word replaces an older
 //! one in the same slot, so the table never grows.
 
-use std::sync::{Mutex, PoisonError};
+use tacho_core::Mutex;
 
 const SLOTS: usize = 1 << 16;
 const MAX_BYTES: usize = 30;
@@ -52,7 +52,7 @@ pub(crate) struct CachePool {
 impl CachePool {
     /// Lends a cache to `work`.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WordCache) -> R) -> R {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || self.idle.lock();
         let mut cache = idle().pop().unwrap_or_else(WordCache::new);
         let result = work(&mut cache);
         idle().push(cache);

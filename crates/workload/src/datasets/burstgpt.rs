@@ -8,14 +8,13 @@ use tacho_core::{Counters, Request};
 use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
-use crate::Error;
 use crate::limits::LENGTH;
-use crate::parallel;
 use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sampling::timing;
 use crate::sources::csv::Table;
+use crate::{Error, parallel};
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]

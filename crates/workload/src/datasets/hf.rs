@@ -14,9 +14,7 @@ use std::path::PathBuf;
 use tacho_core::Request;
 use tacho_text::{HubCache, Tokenizer};
 
-use crate::Error;
 use crate::hub::Needed;
-use crate::parallel;
 use crate::requests::carrier::Carrier;
 use crate::sampling::chat::Chat;
 use crate::sampling::context::SampleContext;
@@ -26,6 +24,7 @@ use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
 use crate::sources::order::{Order, StreamOrder, places};
 use crate::sources::table::{Row, Table};
+use crate::{Error, parallel};
 use loader::Loader;
 
 #[derive(Debug, Clone, PartialEq)]

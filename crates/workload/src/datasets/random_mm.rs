@@ -5,17 +5,15 @@ use tacho_core::{Content, Request};
 use tacho_pyrand::Generator;
 
 use super::random::{RandomSpec, allowed_tokens, prefix, run_of};
-use crate::Error;
-use crate::media::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
-use crate::media::video;
-use crate::parallel;
+use crate::media::{Rgb, video};
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
 use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
 use crate::sampling::lengths::{Lengths, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
+use crate::{Error, parallel};
 
 /// Bytes of pixels that are buffered before they are encoded.
 const MAX_BUFFERED_PIXELS: usize = 256 << 20;

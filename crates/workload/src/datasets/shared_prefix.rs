@@ -4,10 +4,9 @@ use tacho_core::Request;
 use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::parallel;
 use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
+use crate::{Error, parallel};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedPrefixSpec {

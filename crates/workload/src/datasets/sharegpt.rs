@@ -9,13 +9,12 @@ use tacho_core::json::{self, Value};
 use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
-use crate::Error;
 use crate::media::reference::{image_reference, video_reference};
-use crate::parallel;
 use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
+use crate::{Error, parallel};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareGptSpec {

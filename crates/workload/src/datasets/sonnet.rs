@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use tacho_core::Request;
 
-use crate::Error;
-use crate::parallel;
 use crate::sampling::chat::Chat;
 use crate::sampling::context::SampleContext;
 use crate::sampling::sampled::Sampled;
 use crate::sources::read_text;
+use crate::{Error, parallel};
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
 /// Consecutive attempts without a short enough prompt, after which sampling fails.

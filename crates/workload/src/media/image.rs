@@ -4,10 +4,9 @@ use std::io::Cursor;
 
 use tacho_text::guarded;
 
-use super::Rgb;
 use super::exif::turn;
 use super::reference::data_url;
-use super::{jpeg, jpeg_reader};
+use super::{Rgb, jpeg, jpeg_reader};
 use crate::limits::{MAX_PIXELS, is_image};
 
 impl Rgb {

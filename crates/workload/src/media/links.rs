@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tacho_core::Mutex;
 
 use ureq::{Agent, Error};
 
@@ -67,7 +68,7 @@ impl Links {
 
     pub(crate) fn fetch(&self, url: &str) -> Fetched {
         let place = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             Arc::clone(known.entry(url.to_owned()).or_default())
         };
         place.get_or_init(|| self.fetch_with_retries(url)).clone()

@@ -1,8 +1,7 @@
 //! Video: MP4 files of synthetic frames at 30 fps. Every frame is a complete JPEG (the MP4 registration `mp4v` with
 //! object type 0x6C), which any player supports; the bytes differ from those of other encoders.
 
-use super::Rgb;
-use super::jpeg;
+use super::{Rgb, jpeg};
 
 /// Ticks per second, and ticks per frame.
 const TIMESCALE: u32 = 15_360;

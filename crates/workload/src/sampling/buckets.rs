@@ -14,7 +14,6 @@ pub struct Bucket {
 }
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Modality { Image = "image", Video = "video" }
 }
 

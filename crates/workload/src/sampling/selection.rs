@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use tacho_core::Request;
 use tacho_pyrand::Globals;
 
-use crate::Error;
-use crate::parallel;
 use crate::sampling::context::SampleContext;
 use crate::sampling::timing;
+use crate::{Error, parallel};
 
 /// The row selection of all datasets that read a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,7 +6,6 @@ use crate::sampling::chat::object;
 
 tacho_core::named! {
     /// A kind, by its key in `structured_outputs`.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ConstraintKind { Json = "json", Grammar = "grammar", Regex = "regex", Choice = "choice" }
 }
 

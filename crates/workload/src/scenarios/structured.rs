@@ -43,7 +43,6 @@ const RULES: [&str; 6] = [
 
 tacho_core::named! {
     /// The prompts and constraints, in vLLM's order.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum StructuredDataset {
         /// One schema for all requests.
         Json = "json",

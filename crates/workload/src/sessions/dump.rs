@@ -31,7 +31,7 @@ pub struct DumpSpec {
 }
 
 tacho_core::named! {
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    #[derive(Default)]
     pub enum Language {
         #[default]
         Any = "any",

@@ -101,7 +101,6 @@ pub enum History {
 
 tacho_core::named! {
     /// The part of a parent to include.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Take {
         /// Everything it was sent, and its completion.
         Full = "full",

@@ -12,7 +12,7 @@ const GROUPS: usize = 10;
 
 tacho_core::named! {
     /// The release whose streaming order is reproduced.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Default)]
     pub enum StreamOrder {
         /// Releases 5.1 and later.
         #[default]

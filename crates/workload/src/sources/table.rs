@@ -8,17 +8,14 @@ use tacho_core::json;
 
 use tacho_text::guarded;
 
-use super::arrow;
 use super::cell::{Cell, unify};
-use super::csv;
 use super::jsonl::parse_object;
 use super::layout::{kind_of, unpacked};
 use super::order::Place;
 use super::parquet::ParquetFile;
-use super::read_text;
-use crate::Error;
+use super::{arrow, csv, read_text};
 use crate::limits::MAX_ROWS;
-use crate::parallel;
+use crate::{Error, parallel};
 
 pub(crate) struct Table {
     files: Vec<DataFile>,

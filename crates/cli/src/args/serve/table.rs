@@ -7,10 +7,9 @@ use super::{
     content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions, stages, stops, target,
     telemetry,
 };
-use crate::args::shared::live;
-use crate::args::shared::ranks;
 use crate::args::shared::sign_in::{self, SIGN_IN};
 use crate::args::shared::tags::NEEDS_SERVER;
+use crate::args::shared::{live, ranks};
 
 #[rustfmt::skip]
 pub(crate) static TABLE: Table = Table {

@@ -2,8 +2,7 @@
 
 use tacho_args::declare::*;
 use tacho_client::Url;
-use tacho_core::json::Value;
-use tacho_core::json::python_float;
+use tacho_core::json::{Value, python_float};
 use tacho_core::secret::redact_url;
 
 use super::groups::TELEMETRY;

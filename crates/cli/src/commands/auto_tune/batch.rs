@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use tacho_args::near::nearest;
 use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_run::experiment::program_exists;
 
 use super::unused;
@@ -117,7 +117,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<Dict>> {
 fn write(file: &Path, entries: &[Dict]) -> anyhow::Result<()> {
     let list = Value::List(entries.iter().cloned().map(Value::Dict).collect());
     let text = dumps_indented(&list, 2) + "\n";
-    Ok(write_whole(file, |out| out.write_all(text.as_bytes()))?)
+    Ok(write_text(file, &text)?)
 }
 
 /// The entry as environment variables: names in upper case, reduced to valid characters, without outcomes.

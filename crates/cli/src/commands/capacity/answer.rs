@@ -1,12 +1,11 @@
 //! The answer of `tacho capacity`: its lines, and `capacity.json`.
 
-use std::io::Write;
 use std::path::Path;
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, Json, Value, dumps_indented};
 use tacho_decide::search::{Criterion, SearchAnswer, Verdict};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::style::short;
 
 use crate::args::capacity::CapacityFlags;
@@ -29,7 +28,7 @@ pub(super) fn show(flags: &CapacityFlags, found: &SearchAnswer, experiment: &Pat
     let answer = Answer { flags, unit: flags.by.unit(), found };
     let path = experiment.join("capacity.json");
     let text = dumps_indented(&answer.json().into(), 2) + "\n";
-    write_whole(&path, |out| out.write_all(text.as_bytes()))?;
+    write_text(&path, &text)?;
     say(&answer.lines())?;
     saved(&path);
     Ok(())

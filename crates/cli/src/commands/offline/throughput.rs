@@ -4,9 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
-use tacho_core::dict;
 use tacho_core::json::Value;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, dict};
 use tacho_report::Progress;
 use tacho_run::offline::{OfflineLora, OfflineWorkload, PlanKind, ServedPlan, ThroughputPlan, run_served};
 use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};

@@ -1,19 +1,17 @@
 //! Reports from a result file. Uses the log next to it if there is one, else the per-request values of a detailed
 //! result. Otherwise, it writes a page of the stored metrics.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value};
 use tacho_record::restored::{Restored, restored};
 use tacho_record::{ResultKind, StoredRun};
-use tacho_report::card;
 use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
 use tacho_report::tables::markdown::metric_table;
-use tacho_report::{inputs, json::write_whole, results};
+use tacho_report::{card, inputs, json::write_text, results};
 
 use super::log;
 use crate::args::report::ReportCommandArgs;
@@ -84,7 +82,7 @@ fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result
     if let Some(page) = &outputs.page {
         let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
         let text = stored::page(title, &run);
-        write_whole(page, |out| out.write_all(text.as_bytes()))?;
+        write_text(page, &text)?;
         saved(page);
     }
     if let Some(path) = &outputs.card {

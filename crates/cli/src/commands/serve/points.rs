@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use tacho_core::json::dumps_indented;
 use tacho_record::points::Point;
 use tacho_report::compare::{CompareSpec, side_by_side, verdicts};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::style::harmless_line;
 use tacho_report::tables::points;
 use tacho_report::{names, results};
@@ -66,7 +66,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
         let whole = names::result_path(&record.setup, directory.as_deref(), args.report.result_filename.as_deref());
         let path = names::side_path(&whole, "sweep.json");
         let json = dumps_indented(&points::json(loads[0].key(), &rows, &files), 4);
-        write_whole(&path, |out| out.write_all(json.as_bytes()))?;
+        write_text(&path, &json)?;
         inform(args, &format!("saved: {}   (all loads together)", path.display()));
     }
     let failed: Vec<&str> = rows.iter().filter(|row| row.failure.is_some()).map(|row| row.name.as_str()).collect();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tacho_core::json::dumps_indented;
 use tacho_record::{MultiRun, RunRecord};
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::{inputs, multi_run, names};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
@@ -100,7 +100,7 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     let path = names::side_path(&whole, "runs.json");
     let names: Vec<String> = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     let json = dumps_indented(&multi_run::json(&runs, &names), 4);
-    write_whole(&path, |out| out.write_all(json.as_bytes()))?;
+    write_text(&path, &json)?;
     inform(args, &format!("saved: {}   (all runs together)", path.display()));
     if let Some(page) = args.outputs.page.as_ref().filter(|_| files.len() > 1) {
         report::write_several(files, true, page)?;

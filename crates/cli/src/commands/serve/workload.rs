@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_core::json::Dict;
-use tacho_core::json::Value;
+use tacho_core::json::{Dict, Value};
 use tacho_run::WorkloadPlan;
 use tacho_workload::{ClassSpec, LengthPlan, MixOrder, MixSpec, WorkloadSpec};
 

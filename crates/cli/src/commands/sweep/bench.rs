@@ -1,7 +1,6 @@
 //! Commands of an experiment: tacho's own clients and simulators in this process, other programs as processes.
 
 use std::cell::{Cell, RefCell};
-use std::io::Write;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use anyhow::bail;
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_run::experiment::{Bench, Failure, Host, ProcessHost, Running, Supervised, Tools, option, program_exists};
 use tacho_run::serve::KnownReferences;
 use tacho_sim::Server;
@@ -114,7 +113,7 @@ impl<'a> Commands<'a> {
             console::print(&record, console::Shown::default())?;
         }
         if let Some(log) = log {
-            write_whole(log, |out| out.write_all(console::vllm_report(&record).as_bytes()))?;
+            write_text(log, &console::vllm_report(&record))?;
         }
         Ok(result(&args, &record))
     }

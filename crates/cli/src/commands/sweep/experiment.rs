@@ -79,7 +79,7 @@ impl Experiment {
             return Ok(());
         }
         let text = dumps_indented(&Value::Dict(made_with), 4);
-        tacho_report::json::write_whole(&path, |out| std::io::Write::write_all(out, text.as_bytes()))?;
+        tacho_report::json::write_text(&path, &text)?;
         Ok(())
     }
 }

@@ -2,12 +2,11 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
 use tacho_report::inputs;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::tables::sweep::{stats_csv, summary_csv};
 use tacho_run::experiment::{Archive, Failure};
 
@@ -48,7 +47,7 @@ fn mark(path: &Path) -> PathBuf {
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     make_directory(path)?;
-    write_whole(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+    write_text(path, text).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         Failure::new("OSError", format!("{error}{cause}"))
     })

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, Tone, chart_page};
 use tacho_report::inputs;
-use tacho_report::json::write_whole;
+use tacho_report::json::{write_text, write_whole};
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
 use tacho_report::plots::{Chart, Scene, png, svg};
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
         let title = drawn.first().map_or_else(String::new, |chart| format!("Sweep: {}", chart.title));
         let page = chart_page(&head(title, &runs), &drawn);
-        write_whole(&path, |out| out.write_all(page.as_bytes()))?;
+        write_text(&path, &page)?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
     inputs::of_results(None, combinations.iter().flat_map(|combination| &combination.runs))
@@ -81,7 +81,7 @@ pub(super) fn save(scene: &Scene, path: &Path, dpi: f64, with_svg: bool) -> anyh
     let pixels = png(scene, dpi)?;
     write_whole(path, |out| out.write_all(&pixels))?;
     if with_svg {
-        write_whole(&path.with_extension("svg"), |out| out.write_all(svg(scene).as_bytes()))?;
+        write_text(&path.with_extension("svg"), &svg(scene))?;
     }
     Ok(())
 }

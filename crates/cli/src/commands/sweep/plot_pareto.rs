@@ -6,7 +6,7 @@ use anyhow::Context;
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, chart_page};
 use tacho_report::inputs;
-use tacho_report::json::write_whole;
+use tacho_report::json::write_text;
 use tacho_report::plots::pareto::Pareto;
 use tacho_report::plots::sweep::read_sweep;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
                 .card("Settings measured", &points.to_string(), "")
                 .card("On the frontier", &frontier.to_string(), "no other is better in both");
             let page = chart_page(&head, &[chart]);
-            write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
+            write_text(&path.with_extension("html"), &page)?;
         }
         let (points, frontier) = pareto.sizes();
         writeln!(out, "Plotted {points} points; Pareto frontier size: {frontier}.")?;

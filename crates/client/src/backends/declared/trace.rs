@@ -1,10 +1,9 @@
 //! A record of what the selectors of a file found, for `tacho backend check`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use tacho_core::Timestamp;
 use tacho_core::secret::ServerText;
+use tacho_core::{Mutex, Timestamp};
 
 use super::program::{Found, Hit};
 use super::spec::Selector;
@@ -38,15 +37,15 @@ pub struct TraceEvent {
 impl Trace {
     pub fn start(&self) {
         self.on.store(true, Ordering::Relaxed);
-        *self.lock() = Seen::default();
+        *self.seen.lock() = Seen::default();
     }
 
     pub fn status(&self) -> Option<u16> {
-        self.lock().status
+        self.seen.lock().status
     }
 
     pub fn events(&self) -> Vec<TraceEvent> {
-        self.lock().events.clone()
+        self.seen.lock().events.clone()
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -55,7 +54,7 @@ impl Trace {
 
     pub(super) fn note_status(&self, status: u16) {
         if self.is_on() {
-            self.lock().status = Some(status);
+            self.seen.lock().status = Some(status);
         }
     }
 
@@ -79,19 +78,15 @@ impl Trace {
             is_token,
             is_end,
         };
-        self.lock().events.push(event);
+        self.seen.lock().events.push(event);
     }
 
     /// Notes an event that only marks the end.
     pub(super) fn note_end(&self, data: &[u8], timestamp: Timestamp) {
         if self.is_on() {
             let (data, found) = (excerpt(data), Vec::new());
-            self.lock().events.push(TraceEvent { timestamp, data, found, is_token: false, is_end: true });
+            self.seen.lock().events.push(TraceEvent { timestamp, data, found, is_token: false, is_end: true });
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

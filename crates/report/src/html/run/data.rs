@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
-use tacho_core::StageSpan;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_core::live::Output;
+use tacho_core::{StageSpan, dict};
 use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;

@@ -13,8 +13,7 @@ use crate::serve::finish::record::WallClock;
 use crate::serve::finish::samples::SampleSpec;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
-use crate::serve::log::store::RowStore;
-use crate::serve::log::store::Texts;
+use crate::serve::log::store::{RowStore, Texts};
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers};
 use crate::serve::stops::Stops;
 

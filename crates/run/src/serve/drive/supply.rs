@@ -13,9 +13,8 @@ use tacho_workload::{WorkloadSpec, sample};
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::drive::components::Components;
-use crate::serve::prepare::Prepared;
 use crate::serve::prepare::cancel::Cancellations;
-use crate::serve::prepare::lora;
+use crate::serve::prepare::{Prepared, lora};
 use crate::serve::request_table::RequestTable;
 
 /// Interval between two checks of the remaining requests.

@@ -9,10 +9,9 @@ use tacho_loadgen::{Driven, Error as DriveError, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 
 use crate::Error;
-use crate::serve::drive::announce;
 use crate::serve::drive::profiler::{self, ProfilerResult};
 use crate::serve::drive::supply::{self, Supplier};
-use crate::serve::drive::{DriveOutput, RunContext};
+use crate::serve::drive::{DriveOutput, RunContext, announce};
 
 type Task<'s, T> = Option<ScopedJoinHandle<'s, T>>;
 

@@ -11,7 +11,6 @@ use crate::scenarios::Constraint;
 
 tacho_core::named! {
     /// How an answer is found in an output and compared.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum GradeRule {
         /// The whole output, without white space around it.
         Exact = "exact",

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use tacho_core::Mutex;
 
 use tacho_client::{BackendKind, EndpointSpec};
 
@@ -41,7 +42,7 @@ impl KnownReferences {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownReference>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The connection of a rank to rank 0 during a run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tacho_core::json::Json;
-use tacho_core::{Clock, Counters, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Counters, Mutex, Observation, SystemClock, Timestamp};
 use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
 use tacho_loadgen::{StopReason, StopSignal};
 
@@ -27,10 +27,6 @@ pub(super) struct Uplink<'a> {
     pub(super) clock: SystemClock,
     counters: Arc<Counters>,
     log: Option<PathBuf>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Uplink<'a> {
@@ -64,18 +60,18 @@ impl<'a> Uplink<'a> {
     }
 
     pub(super) fn started(&self) -> Option<Start> {
-        *locked(&self.start)
+        *self.start.lock()
     }
 
     fn lose(&self, error: FleetError) {
-        *locked(&self.lost) = Some(error);
+        *self.lost.lock() = Some(error);
         if self.member.policy.on_lost == OnLost::Stop {
             self.stop.stop_because(StopReason::Ranks);
         }
     }
 
     fn is_lost(&self) -> bool {
-        locked(&self.lost).is_some()
+        self.lost.lock().is_some()
     }
 
     fn is_stopping(&self) -> bool {
@@ -88,9 +84,9 @@ impl<'a> Uplink<'a> {
     /// The start time; without rank 0 nothing is sent.
     pub(super) fn start(&self) -> Timestamp {
         let log = self.log.as_ref().map(|log| log.to_string_lossy());
-        match locked(&self.worker).ready(log.as_deref(), &|| self.is_stopping()) {
+        match self.worker.lock().ready(log.as_deref(), &|| self.is_stopping()) {
             Ok(Some(start)) => {
-                *locked(&self.start) = Some(start);
+                *self.start.lock() = Some(start);
                 return start.timestamp;
             }
             Ok(None) if !self.interrupt.draining() => self.interrupt.request_stop(),
@@ -105,7 +101,7 @@ impl<'a> Uplink<'a> {
 
     pub(super) fn send(&self, rows: &[Observation]) {
         // Two threads send; a stop is requested once.
-        let mut worker = locked(&self.worker);
+        let mut worker = self.worker.lock();
         let stopping = self.is_stopping();
         if self.is_lost() {
             return;
@@ -126,19 +122,19 @@ impl<'a> Uplink<'a> {
         if self.is_lost() {
             return None;
         }
-        locked(&self.worker).clock().map_err(|error| self.lose(error)).ok()
+        self.worker.lock().clock().map_err(|error| self.lose(error)).ok()
     }
 
     /// Reports the end to rank 0 and waits until it has saved the result.
     pub(super) fn end(&self, closing: &RankClosing) -> Result<(), Error> {
         let impatient = || self.interrupt.immediate() || self.member.is_orphaned();
-        let lost = locked(&self.lost).take();
+        let lost = self.lost.lock().take();
         let ended = match (lost, closing.clock) {
             // Whatever ended it, a run that was interrupted before its start has nothing to report.
             _ if self.started().is_none() && self.interrupt.draining() => return Err(Error::Stopped),
             (Some(error), _) => Err(error),
             (None, Some(fit)) => {
-                let mut worker = locked(&self.worker);
+                let mut worker = self.worker.lock();
                 worker.done(fit, closing.to_json()).and_then(|()| worker.wait_for_release(&impatient))
             }
             (None, None) => Ok(()),

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::openai;
 use crate::server::app::App;
-use crate::server::request::rules;
-use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt};
+use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt, rules};
 use crate::server::response::{Choice, Collected, Echo, Events, Generation, Piece, Script, done};
 use tacho_engine::Finish;
 

@@ -1,6 +1,5 @@
 //! Wrong outputs on purpose. An output keeps its number of tokens, so that the engine's work does not change.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::generation::{Generation, draw_choice};
@@ -18,7 +17,7 @@ impl Generation {
         let (app, at) = (&self.app, signal.choice);
         let (serving, adapter) = (app.serving.load(Ordering::Relaxed), app.salt(&self.model));
         let choice = &self.choices[at];
-        let other = app.last_output.lock().unwrap_or_else(PoisonError::into_inner).replace(choice.output.clone());
+        let other = app.last_output.lock().replace(choice.output.clone());
         let seed = app.spec.faults.seed;
         let prompt = Draw { seed, request_seed: None, prompt: &choice.prompt.ids, choice: 0 }.number();
         let hit = app.spec.faults.outputs.iter().find_map(|fault| {

@@ -1,7 +1,7 @@
 //! Stored responses that later requests may continue from; the oldest are evicted first.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use tacho_core::Mutex;
 
 use tacho_core::json::{Value, dumps};
 
@@ -24,18 +24,14 @@ struct Shelf {
 }
 
 impl Store {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn get(&self, id: &str) -> Option<Kept> {
-        self.shelf().by_id.get(id).map(|(kept, _)| kept.clone())
+        self.0.lock().by_id.get(id).map(|(kept, _)| kept.clone())
     }
 
     pub(crate) fn keep(&self, id: &str, kept: Kept) {
         let bytes =
             id.len() + kept.body.len() + kept.messages.iter().map(|message| dumps(message).len()).sum::<usize>();
-        let mut shelf = self.shelf();
+        let mut shelf = self.0.lock();
         shelf.bytes += bytes;
         shelf.order.push_back(id.to_owned());
         shelf.by_id.insert(id.to_owned(), (kept, bytes));
@@ -58,6 +54,6 @@ mod tests {
         let kept = || Kept { messages: Vec::new(), body: "x".repeat(MAX_BYTES / 4) };
         (0..6).for_each(|at| store.keep(&format!("r{at}"), kept()));
         assert!(store.get("r0").is_none() && store.get("r5").is_some());
-        assert!(store.shelf().bytes <= MAX_BYTES);
+        assert!(store.0.lock().bytes <= MAX_BYTES);
     }
 }

@@ -6,8 +6,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
-use super::media;
-use super::{ReplaySpec, own_messages};
+use super::{ReplaySpec, media, own_messages};
 use crate::datasets::timed_trace::Blocks;
 use crate::sampling::chat::{message, object};
 use crate::sessions::error::TraceError;

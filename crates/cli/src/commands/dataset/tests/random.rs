@@ -1,8 +1,7 @@
 //! The `random` dataset: regenerates every recorded workload byte for byte and checks the final generator state.
 
 use super::case::{Case, assert_made_again, prompts, refusal, tokenizer};
-use tacho_core::Counters;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_workload::{CachedShare, Error, PrefixSharing, RandomSpec, RangeRatio, WorkloadSpec, sample};
 
