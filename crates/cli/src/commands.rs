@@ -95,7 +95,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(&["sim"], UTILITIES, &args::sim::TABLE, |v| task(Ok::<_, ArgError>(SimArgs::from(&v)), sim::run)),
     Command::new(&["fit"], PLANNING, &args::fit::TABLE, |v| task(FitArgs::read(&v), fit::run)),
     Command::new(&["predict"], PLANNING, &args::serve::PREDICT, |v| task(ServeArgs::read_simulated(v), serve::predict::run)),
-    Command::new(&["plan"], PLANNING, &args::plan::TABLE, |v| task(PlanArgs::parse(&v), plan::run)),
+    Command::new(&["plan"], PLANNING, &args::plan::TABLE, |v| task(PlanArgs::read(&v), plan::run)),
     Command::new(&["whatif"], PLANNING, &args::what_if::TABLE, |v| task(WhatIfArgs::parse(&v), what_if::run)),
     Command::new(&["compare"], RESULTS, &args::compare::TABLE, |v| task(CompareArgs::read(&v), compare::run)),
     Command::new(&["gate"], RESULTS, &args::gate::TABLE, |v| task(GateArgs::read(&v), gate::run)),

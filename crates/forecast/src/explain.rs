@@ -21,6 +21,8 @@ use self::model::Load;
 const MIN_ITERATIONS: usize = 50;
 /// Most tokens per event.
 const MAX_TOKENS_PER_EVENT: f64 = 1.1;
+/// Fraction of TTFT by which the first token has to follow an event without content to be distinguished.
+const MIN_CONTENT_LAG: f64 = 0.01;
 /// Largest part of an iteration in which its tokens arrive.
 const MAX_APART: f64 = 0.6;
 
@@ -57,11 +59,13 @@ pub struct Known<'a> {
 pub fn explain(samples: &Samples, known: Known<'_>) -> Result<Attribution, ExplainError> {
     let mut replicas: BTreeMap<String, Vec<Stream>> = BTreeMap::new();
     let (mut tokens, mut events) = (0.0, 0.0);
+    let (mut lag, mut ttft, mut count) = (0, 0, 0_usize);
     for sample in samples.iter() {
         let Some(stream) = Stream::of(&sample) else { continue };
         if stream.is_attributed {
             tokens += sample.output_len.max(1) as f64;
             events += sample.events() as f64;
+            (lag, ttft, count) = (lag + stream.content_lag_ns, ttft + stream.ttft_ns, count + 1);
         }
         replicas.entry(sample.labels.get(REPLICA).unwrap_or_default().to_owned()).or_default().push(stream);
     }
@@ -84,6 +88,8 @@ pub fn explain(samples: &Samples, known: Known<'_>) -> Result<Attribution, Expla
         let model = timeline.price(known.machine);
         all.append(requests::attribute(&timeline, &model, known.is_paced));
     }
+    let is_later = lag as f64 > MIN_CONTENT_LAG * ttft as f64;
+    all.content_lag = is_later.then(|| lag as f64 / 1e9 / count as f64);
     all.requests.sort_unstable_by_key(|request| request.index);
     Ok(all)
 }
@@ -97,9 +103,11 @@ pub(crate) struct Stream {
     cached: Option<u64>,
     /// From scheduled to dispatched, from dispatched to sent, and connecting, in seconds.
     client: [f64; 3],
-    /// From sending to the first and the last event, in nanoseconds.
+    /// From sending to the first token and the last event, in nanoseconds.
     ttft_ns: i64,
     latency_ns: i64,
+    /// From the first event to the first token.
+    content_lag_ns: i64,
     /// Whether its latencies count; a failed or cancelled one only occupies the engine.
     is_attributed: bool,
     /// Whether its time to the first token has attempts that failed.
@@ -122,14 +130,16 @@ impl Stream {
         let mut tokens: Vec<f64> = std::iter::once(sample.sent + sample.ttft).chain(later).collect();
         tokens.truncate((tokens.len() - tail).max(lead + 1));
         tokens.drain(..lead);
-        let ttft_ns = nanos(sample.ttft);
+        let (first_ns, content_lag_ns) =
+            (nanos(sample.ttft), gaps[..lead.min(gaps.len())].iter().map(|gap| nanos(*gap)).sum::<i64>());
         Some(Stream {
             traced: Traced { sent: sample.sent, prompt: sample.prompt_len.max(1), tokens },
             index: sample.index,
             cached: sample.cached_tokens,
             client: [sample.dispatched - sample.scheduled, sample.sent - sample.dispatched, sample.connect],
-            ttft_ns,
-            latency_ns: ttft_ns + gaps.iter().map(|gap| nanos(*gap)).sum::<i64>(),
+            ttft_ns: first_ns + content_lag_ns,
+            content_lag_ns,
+            latency_ns: first_ns + gaps.iter().map(|gap| nanos(*gap)).sum::<i64>(),
             is_attributed: sample.success(),
             is_retried: sample.retries > 0,
         })
@@ -196,5 +206,25 @@ mod tests {
         let stream = Stream::of(&chat).unwrap();
         assert_eq!((stream.traced.tokens.len(), stream.latency_ns), (4, 800_110_000));
         assert!((stream.traced.tokens[0] - 0.5001).abs() < 1e-9);
+        assert_eq!((stream.ttft_ns, stream.content_lag_ns), (500_100_000, 100_000));
+    }
+
+    /// Some servers send the role when they accept a request, long before the first token.
+    #[test]
+    fn a_role_that_comes_early_is_no_token() {
+        let of = |early: f64| {
+            let request = |at: usize| {
+                let start = at as f64 * 2.0;
+                let gaps: Vec<f64> = std::iter::once(early).chain([0.1; 19]).collect();
+                Sample { first_content: Some(0.2), output_len: 20, ..sample(at, start, 0.2 - early, &gaps) }
+            };
+            explain(&(0..8).map(request).collect::<Vec<_>>().into(), Known::default()).unwrap()
+        };
+        let (early, together) = (of(0.19), of(1e-5));
+        assert!((early.content_lag.unwrap() - 0.19).abs() < 1e-9 && together.content_lag.is_none());
+        for (one, other) in early.requests.iter().zip(&together.requests) {
+            assert_eq!((one.ttft.total(), one.e2el.total()), (200_000_000, 2_100_000_000));
+            assert_eq!(one.ttft, other.ttft);
+        }
     }
 }

@@ -34,6 +34,9 @@ tacho_core::named! {
     }
 }
 
+/// Largest unexplained fraction of a latency whose causes are named.
+const MAX_UNEXPLAINED: f64 = 0.25;
+
 /// Number of parts.
 pub const PARTS: usize = Part::ALL.len();
 
@@ -136,6 +139,9 @@ pub struct Attribution {
     pub requests: Vec<AttributedRequest>,
     /// Whether latencies count from the scheduled time, as in an open loop; otherwise from sending.
     pub from_schedule: bool,
+    /// Seconds from TTFT as reported to the first token, on average, where events without content come much earlier.
+    /// TTFT counts to the first token here.
+    pub content_lag: Option<f64>,
     /// Relative standard uncertainty of each part, from the cost model.
     pub relative: [f64; PARTS],
     /// Standard uncertainty of each part in seconds per request: of the times that split the wait for the first token.
@@ -188,6 +194,11 @@ impl Breakdown {
         self.parts[part as usize] / self.total().max(f64::MIN_POSITIVE)
     }
 
+    /// Whether so much of it has no cause that none can be named.
+    pub fn is_unexplained(&self) -> bool {
+        self.share(Part::Unexplained).abs() > MAX_UNEXPLAINED
+    }
+
     /// The largest part that is not the request's own work; `None` where nothing was added to it.
     pub fn largest(&self) -> Option<Part> {
         let others = Part::ALL.into_iter().filter(|part| !part.is_own_work());
@@ -205,6 +216,10 @@ impl Attribution {
         (0..PARTS).for_each(|at| self.absolute[at] = mix(self.absolute[at], other.absolute[at]));
         self.per_prompt_token = mix(self.per_prompt_token, other.per_prompt_token);
         self.iteration = mix(self.iteration, other.iteration);
+        let lag = |lag: Option<f64>| lag.unwrap_or(0.0);
+        if self.content_lag.is_some() || other.content_lag.is_some() {
+            self.content_lag = Some(mix(lag(self.content_lag), lag(other.content_lag)));
+        }
         self.from_schedule = if self.requests.is_empty() { other.from_schedule } else { self.from_schedule };
         self.iterations += other.iterations;
         self.requests.extend(other.requests);

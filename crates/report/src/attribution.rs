@@ -73,6 +73,14 @@ fn sentence(attribution: &Attribution, what: Explained) -> Option<String> {
     let share = |part: Part| found.share(part) * 100.0;
     let own = Part::ALL.into_iter().filter(|part| part.is_own_work()).map(share).sum::<f64>();
     let first = |text: &str| text[..1].to_uppercase() + &text[1..];
+    if found.is_unexplained() {
+        return Some(format!(
+            "No cause is named for {} ({} ms): {:.0}% of it is unexplained, so this server is not the engine of the method's assumptions.",
+            name(what),
+            short(found.total()),
+            share(Part::Unexplained)
+        ));
+    }
     Some(match found.largest().filter(|part| share(*part) >= 10.0) {
         Some(part) => format!(
             "{:.0}% of {} ({} of {} ms) is {}: {}.",
@@ -105,7 +113,14 @@ pub fn text(attribution: &Attribution, server: &ServerMetrics, width: usize) -> 
     lines.extend(evidence(attribution, server).iter().flat_map(|line| fold(line, width, 2)));
     let from = if attribution.from_schedule { "scheduled" } else { "actual" };
     let (requests, iterations) = (grouped(attribution.requests.len() as i64), grouped(attribution.iterations as i64));
-    let basis = format!("{requests} requests in {iterations} iterations; latencies count from the {from} send time.");
+    let mut basis =
+        format!("{requests} requests in {iterations} iterations; latencies count from the {from} send time.");
+    if let Some(lag) = attribution.content_lag {
+        basis += &format!(
+            " TTFT counts to the first token, {} ms after the first event, such as a role, on average.",
+            short(lag * 1e3)
+        );
+    }
     lines.extend(fold(&basis, width, 2));
     lines.join("\n") + "\n"
 }
@@ -187,6 +202,7 @@ pub fn json(attribution: &Attribution, server: &ServerMetrics) -> Dict {
         "requests": attribution.requests.len(),
         "iterations": attribution.iterations,
         "latency_from": if attribution.from_schedule { "scheduled" } else { "sent" },
+        "content_lag_ms"?: attribution.content_lag.map(|lag| lag * 1e3),
         "latencies": latencies,
         "queue_limit"?: limit,
         "server": phases(attribution, server).iter().map(phase).collect::<Dict>(),

@@ -1,14 +1,17 @@
-//! Flags of `tacho plan`.
+//! Flags of `tacho plan`: its own, and those of `tacho serve` for the workload.
 
 use std::path::PathBuf;
 
 use tacho_args::declare::*;
+use tacho_args::flag::joined;
 use tacho_decide::search::Criterion;
 use tacho_engine::simulation::Router;
 use tacho_forecast::plan::RATES;
 use tacho_record::metric::Known;
 
-use super::error::Refusal;
+use super::error::{ArgError, Refusal};
+use super::serve::{self, ServeArgs};
+use super::shared::tags::{NEEDS_SERVER, SETS_LENGTH, SETS_LEVEL};
 
 static PLAN: Group = group("plan options", "plan options", "Profile, load, SLOs and workload.");
 
@@ -16,25 +19,30 @@ pub(crate) static TABLE: Table = Table {
     command: "tacho plan",
     about: "Size a cluster: replicas that a request rate needs to meet SLOs, by simulating a profile of tacho fit.",
     examples: &[(
-        "tacho plan --sim-profile mine.json --rate 50 --sla 'p99_ttft_ms<=500' --sla 'p99_tpot_ms<=50'",
+        "tacho plan --sim-profile mine.json --rate 50 --slo 'p99_ttft<=500ms' --random-input-len 512 --random-output-len 64",
         "replicas for 50 requests/s",
     )],
-    groups: &[&PLAN],
-    flags: rows!(&[HELP], FLAGS),
+    basics: "\
+        --sim-profile --rate --slo --router --max-replicas --plot --measured --bench-cmd --model --tokenizer --seed \
+        --burstiness --dataset-name --dataset-path --random-input-len --random-output-len --random-range-ratio",
+    refused: NEEDS_SERVER | SETS_LEVEL | SETS_LENGTH,
+    groups: &joined::<_, { 1 + serve::GROUPS.len() }>(&PLAN, &[&[&PLAN], serve::GROUPS]),
+    flags: rows!(&[HELP], FLAGS, serve::WORKLOAD),
     ..Table::PLAIN
 };
 
 flags! {
-    PlanArgs? {
+    PlanFlags? {
         FLAGS [
             sim_profile: String = own(&["--sim-profile"], Str, "FILE", Unset, &PLAN,
                 "Server profile: a file of tacho fit, or a name of tacho help simulator.").required();
             rate: f64 = own(&["--rate"], Float, "RATE", Unset, &PLAN, "Request rate of the cluster, in requests per second.")
                 .between(*RATES.start(), *RATES.end()).required();
-            sla: Vec<Criterion> = own(&["--sla"], Repeated, "METRIC<=LIMIT", Unset, &PLAN,
-                "SLO, such as p99_ttft_ms<=500: the mean, median or a percentile of ttft, tpot or e2el. Can be repeated.").required() => criteria;
-            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("serve --ignore-eos"), &PLAN,
-                "Workload, as a command line of tacho serve. Its rate, number of requests and output files are ignored.") => command;
+            slos: Vec<Criterion> = own(&["--slo", "--sla"], Repeated, "CONDITION", Unset, &PLAN,
+                "SLO, such as 'p99_ttft<=500ms': the mean, median or a percentile of ttft, tpot or e2el. Can be repeated; all must hold.")
+                .required() => criteria;
+            bench_cmd: Option<String> = own(&["--bench-cmd"], Str, "COMMAND", Unset, &PLAN,
+                "Workload as a command line of tacho serve, instead of flags. Its rate, number of requests and output files are ignored.");
             router: Router = own(&["--router"], Choice(&Router::NAMES), "NAME",
                 Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.") => try_named;
             max_replicas: usize = own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
@@ -46,11 +54,25 @@ flags! {
     }
 }
 
-fn command(setting: Setting<'_>) -> Result<String, Refusal> {
-    let text = String::from_flag(setting);
-    match text.trim() {
-        "" => Err(Refusal::range(setting.flag, "\"\"", "a command line of tacho serve")),
-        _ => Ok(text),
+#[derive(Debug, Clone)]
+pub(crate) struct PlanArgs {
+    pub(crate) flags: PlanFlags,
+    /// The workload, if it is given as flags of `tacho serve`.
+    pub(crate) workload: Vec<String>,
+}
+
+impl PlanArgs {
+    pub(crate) fn read(values: &Values) -> Result<Self, ArgError> {
+        let flags = PlanFlags::parse(values)?;
+        let mut workload = ServeArgs::values_in(values)?;
+        workload.forget("--sim-profile");
+        let workload = workload.given_words();
+        match (workload.first(), &flags.bench_cmd) {
+            (Some(flag), Some(_)) => {
+                Err(Refusal::other(format!("{flag}: put it into --bench-cmd, or remove --bench-cmd")).into())
+            }
+            _ => Ok(PlanArgs { flags, workload }),
+        }
     }
 }
 

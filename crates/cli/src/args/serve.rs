@@ -36,7 +36,7 @@ use report::ReportArgs;
 pub(crate) use report::{Destination, Outputs};
 pub(crate) use saved::Decided;
 pub(crate) use sessions::SessionArgs;
-pub(crate) use table::{FLAGS, GROUPS, PREDICT, TABLE};
+pub(crate) use table::{FLAGS, GROUPS, PREDICT, TABLE, WORKLOAD};
 #[cfg(test)]
 pub(crate) use target::BACKENDS;
 use target::TargetArgs;

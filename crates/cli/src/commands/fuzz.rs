@@ -64,7 +64,7 @@ serve --sim --multi-turn --multi-turn-delay-ms 5 --per-turn-input-len 5 --multi-
 serve --sim --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 5 --prefill-concurrency 2
 sim --port 0 --start-delay 1 --stall-seconds 2 --stall-rate 0.5 --kv-transfer-delay 0.1 --kv-transfer-rate 5
 sim --max-num-seqs 4 --max-num-batched-tokens 64 --block-size 16 --num-gpu-blocks 9 --data-parallel-size 1
-plan --sim-profile x --rate 50 --sla p99_ttft_ms<=500 --max-replicas 3
+plan --sim-profile x --rate 50 --slo p99_ttft_ms<=500 --max-replicas 3
 fit --seconds 60 --max-num-seqs 3 --max-model-len 90
 multi-turn -i f.json -m m --request-timeout-sec 12 --limit-max-tokens 10 --num-clients 1 --request-rate 2 --max-retries 1
 sweep serve_sla --serve-cmd a --bench-cmd b --sla-seconds 3 --sla-budget 12 --num-runs 1 --sla-tolerance 0.1

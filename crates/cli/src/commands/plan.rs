@@ -31,10 +31,11 @@ const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "
 /// Headings of the columns; latencies are in ms.
 const HEADINGS: [&str; 6] = ["req/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "output tok/s"];
 
-pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(plan: &PlanArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
+    let (args, workload) = (&plan.flags, workload(plan)?);
     args.plot.as_deref().map_or(Ok(()), check_writable)?;
-    let planner = Planner::new(spec(args)?)?;
+    let planner = Planner::new(spec(plan, &workload)?)?;
     let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
     let ((replicas, range), largest, headroom, limiting) = match planner.plan()? {
         Plan::Feasible { replicas, largest_rate, headroom, limiting } => (replicas, largest_rate, headroom, limiting),
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let at = if value.is_empty() { String::new() } else { value.replacen(')', "", 1) + suffix };
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
-            .fact("workload", args.bench_cmd.as_str())
+            .fact("workload", workload.join(" "))
             .fact("router", args.router.name())
             .fact("tacho", env!("CARGO_PKG_VERSION"))
             .inputs(warnings.clone())
@@ -104,16 +105,26 @@ fn joined(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled, and its number of
-/// requests by as many as the simulations use.
-fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
-    let mut words = split("--bench-cmd", &args.bench_cmd)?;
+/// The workload as a command line of `tacho serve`.
+fn workload(args: &PlanArgs) -> anyhow::Result<Vec<String>> {
+    let mut words = match &args.flags.bench_cmd {
+        Some(text) => split("--bench-cmd", text)?,
+        None if args.workload.is_empty() => vec!["serve".to_owned(), "--ignore-eos".to_owned()],
+        None => [vec!["serve".to_owned()], args.workload.clone()].concat(),
+    };
     if words.first().is_some_and(|word| word == "tacho") {
         words.remove(0);
     }
-    let added = ["--sim", "--sim-profile", &args.sim_profile, "--request-rate", "1"];
-    words.extend(added.map(str::to_owned));
-    let refused = |allowed: &str| Refusal::range("--bench-cmd", format!("{:?}", args.bench_cmd), allowed);
+    Ok(words)
+}
+
+/// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled, and its number of
+/// requests by as many as the simulations use.
+fn spec(args: &PlanArgs, workload: &[String]) -> anyhow::Result<PlanSpec> {
+    let flags = &args.flags;
+    let added = ["--sim", "--sim-profile", &flags.sim_profile, "--request-rate", "1"];
+    let words = [workload, &added.map(str::to_owned)].concat();
+    let refused = |allowed: &str| Refusal::range("--bench-cmd", format!("{:?}", workload.join(" ")), allowed);
     let sessions = "independent requests: sessions cannot be scaled to a rate, see tacho predict";
     if words.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
         return Err(refused(sessions).into());
@@ -137,10 +148,10 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     Ok(PlanSpec {
         arrivals: workload.arrivals(),
         machine: workload.machine,
-        rate: args.rate,
-        slos: args.sla.clone(),
-        router: args.router,
-        max_replicas: args.max_replicas,
+        rate: flags.rate,
+        slos: flags.slos.clone(),
+        router: flags.router,
+        max_replicas: flags.max_replicas,
     })
 }
 

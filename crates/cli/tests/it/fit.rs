@@ -125,6 +125,27 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
 }
 
 #[test]
+fn the_workload_of_a_plan_is_given_as_flags_or_as_a_command() {
+    let place = Place::new();
+    let plan = ["plan", "--sim-profile", "tiny", "--rate", "40", "--slo", "p99_ttft<=0.2s"];
+    let workload = ["--random-input-len", "60", "--random-output-len", "20", "--seed", "5"];
+    let by_flags = place.run(&[&plan[..], &workload].concat());
+    let command = format!("tacho serve {}", workload.join(" "));
+    let by_command = place.run(&[&plan[..], &["--bench-cmd", &command]].concat());
+    assert!(stdout(&by_flags).contains("replicas for 40 requests/s: "), "{}", stderr(&by_flags));
+    assert_eq!(stdout(&by_flags), stdout(&by_command));
+    for (flags, said) in [
+        (&["--request-rate", "5"][..], "--request-rate: tacho plan sets the load of each run: remove it"),
+        (&["--seed", "1", "--bench-cmd", "serve"], "--seed=1: put it into --bench-cmd, or remove --bench-cmd"),
+        (&["--save-result"], "unrecognized arguments: --save-result"),
+        (&["--bench-cmd", "latency"], "a command line of tacho serve"),
+    ] {
+        let refused = place.run(&[&plan[..], flags].concat());
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains(said), "{flags:?}: {}", stderr(&refused));
+    }
+}
+
+#[test]
 fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     let place = Place::new();
     let words = ["predict", "--num-prompts", "20", "--random-input-len", "50", "--random-output-len", "10"];

@@ -91,6 +91,7 @@ pub(super) fn attribute(timeline: &Timeline<'_>, model: &Model<'_>, from_schedul
     Attribution {
         requests,
         from_schedule,
+        content_lag: None,
         relative,
         absolute,
         limits: split.limits(),

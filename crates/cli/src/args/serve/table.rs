@@ -44,6 +44,13 @@ pub(crate) const FLAGS: &[Flag] = rows!(
     VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, replicas::FLAGS, ranks::FLAGS,
 );
 
+/// What determines the requests of a run, with the flags of its load that other commands refuse.
+#[rustfmt::skip]
+pub(crate) const WORKLOAD: &[Flag] = rows!(
+    load::COUNT, load::RATE, target::NAME, target::TOKENIZER, target::TRUST, dataset::SOURCES, dataset::LENGTHS, dataset::TEMPLATE,
+    dataset::SPEED_BENCH_ROWS, dataset::CACHED, dataset::FURTHER,
+);
+
 /// `tacho predict`: the same flags for a simulated run.
 pub(crate) static PREDICT: Table = Table {
     command: "tacho predict",

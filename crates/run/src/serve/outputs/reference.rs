@@ -46,7 +46,8 @@ pub(crate) fn references(
     if !new.is_empty() {
         let pass = Pass { plan, prepared, payload, chosen: &new, stop, sink };
         let outputs = pass.expected(check)?;
-        let again = pass.alone(plan.endpoint.each("")[0].0.clone(), payload)?;
+        let again =
+            pass.alone(plan.endpoint.each("")[0].0.clone(), payload, "again, to see which differ without load")?;
         let found = new.iter().zip(outputs).zip(again).filter_map(|((one, output), again)| {
             let output = output?;
             let alone_differs = again.map(|again| again.text != output.text);
@@ -126,6 +127,8 @@ fn distinct(
     Ok((chosen.into_iter().flatten().collect(), numbers))
 }
 
+const REFERENCE: &str = "for reference outputs";
+
 /// The chosen requests, and how they are sent.
 struct Pass<'a> {
     plan: &'a ServePlan,
@@ -140,12 +143,12 @@ impl Pass<'_> {
     /// The expected output of each; `None` if it is not known.
     fn expected(&self, check: &CheckPlan) -> Result<Vec<Option<Output>>, Error> {
         match &check.source {
-            ReferenceSource::Server => self.alone(self.plan.endpoint.each("")[0].0.clone(), self.payload),
+            ReferenceSource::Server => self.alone(self.plan.endpoint.each("")[0].0.clone(), self.payload, REFERENCE),
             ReferenceSource::Other(endpoint) => {
                 let asks = self.plan.model.model.is_none() && self.plan.model.served_name.is_none();
                 let caller = Caller::new(endpoint, "", endpoint.timeout)?;
                 let model = if asks { first_model(&caller)?.name } else { self.payload.model.clone() };
-                self.alone((**endpoint).clone(), &PayloadSpec { model, ..self.payload.clone() })
+                self.alone((**endpoint).clone(), &PayloadSpec { model, ..self.payload.clone() }, REFERENCE)
             }
             ReferenceSource::File(path) => {
                 let indices: Vec<usize> = self.chosen.iter().map(|one| one.index).collect();
@@ -155,7 +158,12 @@ impl Pass<'_> {
     }
 
     /// Sends each request alone. The output is `None` if it fails.
-    fn alone(&self, endpoint: EndpointSpec, payload: &PayloadSpec) -> Result<Vec<Option<Output>>, Error> {
+    fn alone(
+        &self,
+        endpoint: EndpointSpec,
+        payload: &PayloadSpec,
+        purpose: &str,
+    ) -> Result<Vec<Option<Output>>, Error> {
         let lone = |Candidate { request, .. }: &Candidate| Request {
             id: request.id.as_ref().map(|id| format!("{id}-alone")),
             cancel_after: None,
@@ -164,7 +172,7 @@ impl Pass<'_> {
         let requests: Vec<Request> = self.chosen.iter().map(lone).collect();
         let total = requests.len() as u64;
         let counters = Arc::new(Counters::default());
-        self.sink.event(RunEvent::status(format!("Sending {total} requests one at a time, for reference outputs...")));
+        self.sink.event(RunEvent::status(format!("Sending {total} requests one at a time, {purpose}...")));
         self.sink.event(RunEvent::Started { work: Work::WarmUp, total, counters: counters.clone() });
         let rows = send_all(endpoint, payload, &requests, Some(1), self.stop, &counters);
         self.sink.event(RunEvent::Finished);
