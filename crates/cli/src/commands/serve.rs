@@ -187,7 +187,9 @@ fn measure(
         member.release();
     }
     let exit = held(args, &record)?;
-    Ok((record, exit))
+    // A grader that was stopped leaves the run whole and its result without scores.
+    let is_ungraded = exit == Exit::Done && plan.grade.is_some();
+    Ok((record, if is_ungraded { interrupt.or(exit) } else { exit }))
 }
 
 /// Adds the steady-state window to the record, if the run can have one.

@@ -1,5 +1,8 @@
 //! Checks and grades of outputs, from the command line to the result.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use tacho_core::json::{self, Value};
 
 use crate::ab_test;
@@ -111,6 +114,23 @@ fn answers_are_graded_and_conditions_use_the_accuracy() {
     assert!(broken.status.success() && stdout(&broken).contains("ungraded"), "{}", stdout(&broken));
     let unanswered = place.run(&["serve", "--sim", "--grade", "exact", "--num-prompts", "2"]);
     assert!(stderr(&unanswered).contains("no row of the dataset has an answer"), "{}", stderr(&unanswered));
+}
+
+#[test]
+fn a_grader_that_is_interrupted_keeps_the_run() {
+    let place = Place::new();
+    let words = "serve --sim --sim-profile instant --no-log --num-prompts 4 --random-input-len 8 --random-output-len 4 --save-result \
+        --result-filename r.json --grade-command";
+    let child = place.spawn(&words.split_whitespace().chain(["touch started; sleep 600"]).collect::<Vec<_>>());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !place.file("started").exists() {
+        assert!(Instant::now() < deadline, "the grader does not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stdout(&output).contains("ungraded") && place.json("r.json")["completed"] == 4, "{}", stdout(&output));
 }
 
 #[test]
