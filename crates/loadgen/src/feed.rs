@@ -160,7 +160,7 @@ mod tests {
     use tacho_pyrand::RandomState;
 
     use super::*;
-    use crate::{ScheduleSpec, WorkerStats};
+    use crate::ScheduleSpec;
 
     struct NoWorker;
 
@@ -168,12 +168,6 @@ mod tests {
         fn issue(&mut self, _: Observation) {}
         fn poll(&mut self, _: Timestamp, _: &mut Vec<Observation>) {}
         fn abort(&mut self, _: &mut Vec<Observation>) {}
-        fn take_tokens(&mut self) -> u64 {
-            0
-        }
-        fn stats(&self) -> WorkerStats {
-            WorkerStats::default()
-        }
     }
 
     fn schedule<'a>(seconds: &[f64], supply: Option<&'a Supply>) -> Schedule<'a> {

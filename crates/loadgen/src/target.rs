@@ -10,7 +10,7 @@ use tacho_core::{Observation, Request, Timestamp};
 /// use std::io;
 /// use std::time::Duration;
 /// use tacho_core::{Clock, Counters, Kept, Observation, Outcome, SystemClock, Timestamp};
-/// use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
+/// use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, drive};
 /// use tacho_pyrand::RandomState;
 ///
 /// /// Completes every request at once.
@@ -43,14 +43,6 @@ use tacho_core::{Observation, Request, Timestamp};
 ///
 ///     fn abort(&mut self, done: &mut Vec<Observation>) {
 ///         done.append(&mut self.1);
-///     }
-///
-///     fn take_tokens(&mut self) -> u64 {
-///         0
-///     }
-///
-///     fn stats(&self) -> WorkerStats {
-///         WorkerStats::default()
 ///     }
 /// }
 ///
@@ -106,14 +98,18 @@ pub trait Worker {
     /// Aborts all requests in flight.
     fn abort(&mut self, done: &mut Vec<Observation>);
 
-    /// Token events received since the last call.
-    fn take_tokens(&mut self) -> u64;
+    /// Token events received since the last call; none for a target without tokens.
+    fn take_tokens(&mut self) -> u64 {
+        0
+    }
 
     /// The run starts: statistics count from here, without the time spent waiting for other ranks.
     fn begin(&mut self) {}
 
     /// Statistics of this worker; called once, after the run.
-    fn stats(&self) -> WorkerStats;
+    fn stats(&self) -> WorkerStats {
+        WorkerStats::default()
+    }
 }
 
 tacho_core::record! {

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_client::{EndpointSpec, Rules};
+use tacho_client::{EndpointSpec, PayloadSpec, Rules};
 use tacho_core::event::Note;
-use tacho_core::json::Dict;
-use tacho_core::{AudioFormat, EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{MetricKind, MetricSettings};
 use tacho_record::Provenance;
@@ -144,17 +143,8 @@ pub struct TrafficPlan {
     /// Most requests without a first token (in prefill).
     pub max_prefills: Option<usize>,
     pub cancellation: Option<Cancellation>,
-    /// Whether generation continues past the end of text.
-    pub ignore_eos: bool,
-    pub logprobs: Option<i64>,
-    /// The temperature, placed right after the messages of a chat.
-    pub chat_temperature: Option<f64>,
-    /// Sampling flags, overridden by `--extra-body`.
-    pub extra_body: Dict,
-    /// The format of generated audio without a header; `None` for OpenAI's.
-    pub pcm: Option<AudioFormat>,
-    /// Speed of audio that is sent as it is recorded; `None` for real time.
-    pub audio_speed: Option<f64>,
+    /// What bodies contain; the prepared run adds the model and the rules.
+    pub payload: PayloadSpec,
     /// Whether `--temperature` was given; vLLM warns otherwise.
     pub temperature_given: bool,
     /// How long to wait until the server is ready; zero skips the check.
@@ -185,7 +175,7 @@ impl TrafficPlan {
     /// All requests at once, with full-length outputs and no background tasks.
     pub fn at_once() -> Self {
         TrafficPlan {
-            ignore_eos: true,
+            payload: PayloadSpec { ignore_eos: true, ..PayloadSpec::default() },
             temperature_given: true,
             grace: Duration::from_secs(3),
             ..TrafficPlan::default()

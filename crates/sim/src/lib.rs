@@ -12,9 +12,10 @@ mod spec;
 
 pub use error::Error;
 pub use faults::{Corruption, FaultSpec, OutputFault};
+pub use listener::Serving;
 pub use offline::{Drained, MediaTimes, Offline, StartUp};
-pub use proxy::{Proxy, ProxySpec};
-pub use recorder::{Exchange, Recorder};
+pub use proxy::{ProxySpec, start_proxy};
+pub use recorder::{Exchange, start_recorder};
 pub use reference_server::{ReferenceServer, ReferenceSpec};
 pub use server::Server;
 pub use spec::{MediaSpec, SimSpec};

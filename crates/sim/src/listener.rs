@@ -47,7 +47,7 @@ impl Listener {
         F: Future<Output = ()> + Send + 'static,
     {
         let (shutdown, mut stopped) = oneshot::channel();
-        let Listener { runtime, socket, .. } = self;
+        let Listener { runtime, addr, socket } = self;
         let accept = async move {
             loop {
                 tokio::select! {
@@ -69,19 +69,25 @@ impl Listener {
             runtime.shutdown_timeout(STOP_TIMEOUT);
         });
         let thread = thread.map_err(|source| Error::Threads { source })?;
-        Ok(Serving { shutdown: Some(shutdown), thread: Some(thread) })
+        Ok(Serving { addr, shutdown: Some(shutdown), thread: Some(thread) })
     }
 }
 
+/// A server or proxy that serves until it is stopped or dropped.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub struct Serving {
+    addr: SocketAddr,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Serving {
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// Aborts all streams and joins the thread.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if let Some(shutdown) = self.shutdown.take() {
             let _ = shutdown.send(());
         }

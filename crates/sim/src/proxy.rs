@@ -32,13 +32,6 @@ pub struct ProxySpec {
     pub decode: String,
 }
 
-/// A proxy that serves until it is stopped or dropped.
-#[derive(Debug)]
-pub struct Proxy {
-    addr: SocketAddr,
-    serving: Serving,
-}
-
 #[derive(Debug)]
 struct Backends {
     prefill: SocketAddr,
@@ -47,23 +40,10 @@ struct Backends {
 
 type Body = Either<Full<Bytes>, Incoming>;
 
-impl Proxy {
-    /// Binds the address and starts forwarding.
-    pub fn start(spec: &ProxySpec) -> Result<Proxy, Error> {
-        let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
-        let listener = Listener::bind(spec.listen, THREADS)?;
-        let addr = listener.addr;
-        let serving = listener.serve(move |socket| serve(socket, Arc::clone(&backends)))?;
-        Ok(Proxy { addr, serving })
-    }
-
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    pub fn stop(&mut self) {
-        self.serving.stop();
-    }
+/// Binds the address and starts forwarding.
+pub fn start_proxy(spec: &ProxySpec) -> Result<Serving, Error> {
+    let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
+    Listener::bind(spec.listen, THREADS)?.serve(move |socket| serve(socket, Arc::clone(&backends)))
 }
 
 pub(crate) fn resolve(url: &str) -> Result<SocketAddr, Error> {

@@ -42,37 +42,16 @@ pub struct Exchange {
     pub is_complete: bool,
 }
 
-/// A proxy that serves until it is stopped or dropped.
-#[derive(Debug)]
-pub struct Recorder {
-    addr: SocketAddr,
-    serving: Serving,
-}
-
 struct Upstream {
     to: SocketAddr,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     finished: mpsc::Sender<Exchange>,
 }
 
-impl Recorder {
-    /// Listens at an address and forwards to the server at `url`; finished exchanges go to the channel.
-    pub fn start(listen: SocketAddr, url: &str, finished: mpsc::Sender<Exchange>) -> Result<Recorder, Error> {
-        let upstream = Arc::new(Upstream { to: resolve(url)?, idle: Mutex::default(), finished });
-        let listener = Listener::bind(listen, THREADS)?;
-        let addr = listener.addr;
-        let serving = listener.serve(move |socket| serve(socket, Arc::clone(&upstream)))?;
-        Ok(Recorder { addr, serving })
-    }
-
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Aborts all streams.
-    pub fn stop(&mut self) {
-        self.serving.stop();
-    }
+/// Listens at an address and forwards to the server at `url`; finished exchanges go to the channel.
+pub fn start_recorder(listen: SocketAddr, url: &str, finished: mpsc::Sender<Exchange>) -> Result<Serving, Error> {
+    let upstream = Arc::new(Upstream { to: resolve(url)?, idle: Mutex::default(), finished });
+    Listener::bind(listen, THREADS)?.serve(move |socket| serve(socket, Arc::clone(&upstream)))
 }
 
 async fn serve(socket: TcpStream, upstream: Arc<Upstream>) {

@@ -42,7 +42,6 @@ use wire::{ResetSwitch, Wire};
 
 /// A simulator that serves until it is stopped or dropped.
 pub struct Server {
-    addr: SocketAddr,
     app: Arc<App>,
     serving: Serving,
     threads: Vec<JoinHandle<()>>,
@@ -82,13 +81,13 @@ impl Server {
             last_output: Mutex::default(),
             spec,
         });
-        let (addr, shared) = (listener.addr, Arc::clone(&app));
+        let shared = Arc::clone(&app);
         let serving = listener.serve(move |socket| serve(socket, Arc::clone(&shared)))?;
-        Ok(Server { addr, app, serving, threads })
+        Ok(Server { app, serving, threads })
     }
 
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.serving.addr()
     }
 
     pub fn profile(&self) -> &str {
@@ -118,7 +117,7 @@ impl Drop for Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("addr", &self.addr).finish_non_exhaustive()
+        f.debug_struct("Server").field("addr", &self.addr()).finish_non_exhaustive()
     }
 }
 

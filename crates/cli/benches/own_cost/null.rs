@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tacho_core::{Clock, Counters, Kept, Observation, SystemClock, Timestamp};
-use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, drive};
 use tacho_pyrand::RandomState;
 
 struct Null {
@@ -36,14 +36,6 @@ impl Worker for NullWorker {
 
     fn abort(&mut self, done: &mut Vec<Observation>) {
         done.append(&mut self.done);
-    }
-
-    fn take_tokens(&mut self) -> u64 {
-        0
-    }
-
-    fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
     }
 }
 

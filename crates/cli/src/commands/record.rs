@@ -10,7 +10,7 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tacho_core::json::{Value, dumps};
-use tacho_sim::{Exchange, Recorder};
+use tacho_sim::{Exchange, start_recorder};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{RecordedExchange, Recording};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
         .with_context(|| format!("--output {path} cannot be created"))?;
     let (sender, finished) = mpsc::channel();
     let began = Instant::now();
-    let mut recorder = Recorder::start(args.listen, &args.to, sender)?;
+    let mut recorder = start_recorder(args.listen, &args.to, sender)?;
     say(&[format!("recording {} to {path}: use http://{} instead, Ctrl-C ends it", args.to, recorder.addr())])?;
     let mut trace = Trace { recording: Recording::new(tokenizer), began, rows: 0, others: 0 };
     loop {

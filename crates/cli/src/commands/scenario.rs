@@ -44,7 +44,7 @@ fn open<'s>(
 ) -> anyhow::Result<(Option<Server>, Online<'s>)> {
     let simulator = simulator::start_with(args, limit)?;
     let mut plan = plan::of(args, simulator.as_ref())?;
-    plan.traffic.ignore_eos = args.content.ignore_eos;
+    plan.traffic.payload.ignore_eos = args.content.ignore_eos;
     plan.report.keep_texts = true;
     let mut online = Online { plan, sink: screen, stop };
     online.set_workload(workload.0, workload.1, workload.2);
@@ -280,9 +280,9 @@ fn prioritization_on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>) 
     let fixed = [("--temperature", "1.0"), ("--top-p", "1.0")];
     let workload = (WorkloadSpec::Prioritization(args.spec.clone()), args.spec.num_prompts);
     let adjust = |plan: &mut ServePlan| {
-        plan.traffic.ignore_eos = true;
+        plan.traffic.payload.ignore_eos = true;
         if args.n > 1 {
-            plan.traffic.extra_body.set("n", args.n);
+            plan.traffic.payload.extra_body.set("n", args.n);
         }
     };
     let policy = Some(Policy::Priority);

@@ -109,7 +109,7 @@ fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Resu
             .own
             .cache_salt
             .as_ref()
-            .and_then(|_| plan.traffic.extra_body.get("cache_salt").and_then(Value::as_str)),
+            .and_then(|_| plan.traffic.payload.extra_body.get("cache_salt").and_then(Value::as_str)),
         max_concurrency: plan.traffic.max_concurrency,
     };
     save_workload(plan, prepared, args.settings(&decided), Path::new(path))?;

@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 use tacho_args::near::nearest;
 use tacho_engine::{EngineSpec, Machine, Profile, Transfer};
 use tacho_report::{Live, Progress};
-use tacho_sim::{Corruption, FaultSpec, MediaSpec, OutputFault, Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{Corruption, FaultSpec, MediaSpec, OutputFault, ProxySpec, Server, SimSpec, start_proxy};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
@@ -55,7 +55,7 @@ fn engines(args: &SimArgs) -> anyhow::Result<Option<(String, String)>> {
 fn proxy(args: &SimArgs, prefill: String, decode: String, signals: &mut Signals) -> anyhow::Result<Exit> {
     let port = u16::try_from(args.port).context("--port is beyond 65535")?;
     let listen = SocketAddr::new(host(args)?, port);
-    let mut proxy = Proxy::start(&ProxySpec { listen, prefill: prefill.clone(), decode: decode.clone() })?;
+    let mut proxy = start_proxy(&ProxySpec { listen, prefill: prefill.clone(), decode: decode.clone() })?;
     let mut out = tacho_report::out();
     writeln!(out, "passing on from {prefill} to {decode} on http://{}", proxy.addr())?;
     out.flush()?;

@@ -15,15 +15,6 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     })
 }
 
-pub(super) fn chat_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    message_body(payload, request, request.content.to_json(), MediaPlace::AfterText)
-}
-
-/// Embeddings of a text or an image; an image replaces the text.
-pub(super) fn clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    message_body(payload, request, prompt_or_media(request), MediaPlace::AfterText)
-}
-
 /// Embeddings of an image with an instruction, which is a question for every other request.
 pub(super) fn vlm2vec_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let prompt = request.content.to_json();
@@ -38,7 +29,8 @@ pub(super) fn vlm2vec_body(payload: &PayloadSpec, request: &Request) -> Result<D
     message_body(payload, request, prompt, MediaPlace::BeforeText)
 }
 
-fn message_body(
+/// Embeddings of messages.
+pub(super) fn message_body(
     payload: &PayloadSpec,
     request: &Request,
     prompt: Value,
@@ -88,16 +80,7 @@ pub(super) fn rerank_body(payload: &PayloadSpec, request: &Request) -> Result<Di
 }
 
 /// Infinity's embeddings of the prompt, or of one media object if there is no prompt.
-pub(super) fn infinity_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    infinity_body_of(payload, request, request.content.to_json())
-}
-
-/// Infinity's embeddings of a text or an image; media replaces the prompt.
-pub(super) fn infinity_clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    infinity_body_of(payload, request, prompt_or_media(request))
-}
-
-fn infinity_body_of(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
+pub(super) fn infinity_body(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
     let model = payload.model_for(request);
     if prompt.truthy() {
         return Ok(dict! { "model": model, "input": prompt });

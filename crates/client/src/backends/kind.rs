@@ -4,6 +4,7 @@ use tacho_core::json::Dict;
 use tacho_core::live::Output;
 use tacho_core::{Request, Task};
 
+use super::chat::MediaPlace::AfterText;
 use super::declared::Declared;
 use super::format::{Origin, ResponseFormat, Sequences};
 use super::{
@@ -183,16 +184,24 @@ backends! {
         ..EMBEDDINGS
     },
     /// `/v1/embeddings` of chat messages.
-    OpenAiEmbeddingsChat: Row { name: "openai-embeddings-chat", body: embeddings::chat_body, ..EMBEDDINGS },
+    OpenAiEmbeddingsChat: Row {
+        name: "openai-embeddings-chat",
+        body: |payload, request| embeddings::message_body(payload, request, request.content.to_json(), AfterText),
+        ..EMBEDDINGS
+    },
     /// `/v1/embeddings` of a text or an image.
-    OpenAiEmbeddingsClip: Row { name: "openai-embeddings-clip", body: embeddings::clip_body, ..EMBEDDINGS },
+    OpenAiEmbeddingsClip: Row {
+        name: "openai-embeddings-clip",
+        body: |payload, request| embeddings::message_body(payload, request, embeddings::prompt_or_media(request), AfterText),
+        ..EMBEDDINGS
+    },
     /// `/v1/embeddings` of an image with an instruction.
     OpenAiEmbeddingsVlm2Vec: Row { name: "openai-embeddings-vlm2vec", body: embeddings::vlm2vec_body, ..EMBEDDINGS },
     /// `/embeddings` of an Infinity server.
     InfinityEmbeddings: Row {
         name: "infinity-embeddings",
         endpoint: "/embeddings",
-        body: embeddings::infinity_body,
+        body: |payload, request| embeddings::infinity_body(payload, request, request.content.to_json()),
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
@@ -200,7 +209,7 @@ backends! {
     InfinityEmbeddingsClip: Row {
         name: "infinity-embeddings-clip",
         endpoint: "/embeddings",
-        body: embeddings::infinity_clip_body,
+        body: |payload, request| embeddings::infinity_body(payload, request, embeddings::prompt_or_media(request)),
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },

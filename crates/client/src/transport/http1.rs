@@ -203,11 +203,6 @@ impl Reader {
         sink.head(&self.head);
     }
 
-    /// Takes part of a body from HTTP/2 frames; returns `false` to stop.
-    pub(super) fn take_body(&mut self, bytes: &[u8], sink: &mut impl Sink) -> bool {
-        sink.body(bytes)
-    }
-
     /// HTTP/2 signals that the response is complete.
     pub(super) fn finish(&mut self) {
         self.state = State::End;

@@ -165,7 +165,7 @@ impl Http2 {
                     Poll::Ready(Some(data)) => {
                         let data = data?;
                         body.flow_control().release_capacity(data.len())?;
-                        if !reader.take_body(&data, sink) {
+                        if !sink.body(&data) {
                             return Ok(());
                         }
                     }

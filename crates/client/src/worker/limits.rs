@@ -50,11 +50,7 @@ impl Timers {
         self.retries.len()
     }
 
-    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp, pause: Duration) {
-        self.retry_at(now + pause, exchange);
-    }
-
-    fn retry_at(&mut self, when: Timestamp, exchange: Box<Exchange>) {
+    pub(super) fn retry_at(&mut self, when: Timestamp, exchange: Box<Exchange>) {
         let at = self.retries.partition_point(|(due, _)| *due <= when);
         self.retries.insert(at, (when, exchange));
     }

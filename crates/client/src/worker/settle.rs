@@ -68,7 +68,7 @@ impl ClientWorker<'_> {
         }
         if let Some(mut exchange) = self.again(exchange) {
             exchange.was_refused = was_refused;
-            self.timers.retry_later(exchange, now, if elsewhere { Duration::ZERO } else { asked.max(PAUSE) });
+            self.timers.retry_at(now + if elsewhere { Duration::ZERO } else { asked.max(PAUSE) }, exchange);
         }
     }
 

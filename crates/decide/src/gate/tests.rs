@@ -204,12 +204,19 @@ fn failures_come_first() {
     assert_eq!(decisions[0].remedy, Some(Remedy::Answers));
 }
 
-/// Fraction of `rounds` comparisons in which a gate with these rules reports a regression, with `runs` runs per side
-/// and a candidate slowed down by `factor`.
-fn alarms(rules: &[&str], rounds: u64, (runs, count): (u64, usize), factor: f64) -> f64 {
-    let alarms = (0..rounds).filter(|round| {
+const ALL: &[&str] = &["mean_e2el_ms:0%", "median_e2el_ms:0%", "p90_e2el_ms:0%", "p99_e2el_ms:0%"];
+
+/// The number of comparisons of each kind.
+fn rounds() -> u64 {
+    std::env::var("TACHO_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
+}
+
+/// Fraction of comparisons in which a gate with these rules reports a regression. `make` makes one of `runs` runs of a
+/// side by its round, its place in the side and a number of its own, slowed down by a factor.
+fn alarms(rules: &[&str], rounds: u64, runs: u64, factor: f64, make: impl Fn(u64, u64, u64, f64) -> StoredRun) -> f64 {
+    let alarms = (0..rounds).filter(|&round| {
         let side = |which: u64, factor: f64| -> Vec<StoredRun> {
-            (0..runs).map(|at| run((2 * round + which) * runs + at, count, factor)).collect()
+            (0..runs).map(|at| make(round, at, (2 * round + which) * runs + at, factor)).collect()
         };
         let (_, decisions) = decided(rules, &side(0, 1.0), &side(1, factor));
         decisions.iter().any(|decision| decision.judgement == Judgement::Beyond)
@@ -222,29 +229,21 @@ fn alarms(rules: &[&str], rounds: u64, (runs, count): (u64, usize), factor: f64)
 #[test]
 #[ignore = "a minute with optimisation; prints the rates it finds"]
 fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
-    let rounds: u64 = std::env::var("TACHO_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
-    let all: &[&str] = &["mean_e2el_ms:0%", "median_e2el_ms:0%", "p90_e2el_ms:0%", "p99_e2el_ms:0%"];
-    let cases: [(&[&str], u64, usize); 8] = [
-        (&["mean_e2el_ms:0%"], 1, 4000),
-        (&["median_e2el_ms:0%"], 1, 5000),
-        (&["p99_e2el_ms:0%"], 1, 25_000),
-        (all, 1, 8000),
-        (&["mean_e2el_ms:0%"], 3, 2000),
-        (&["median_e2el_ms:0%"], 3, 2500),
-        (&["p99_e2el_ms:0%"], 3, 12_000),
-        (all, 3, 4000),
-    ];
+    let one = [("mean_e2el_ms:0%", 4000, 2000), ("median_e2el_ms:0%", 5000, 2500), ("p99_e2el_ms:0%", 25_000, 12_000)];
+    let one = one.iter().map(|(rule, single, several)| (std::slice::from_ref(rule), [(1, *single), (3, *several)]));
     let mut off = Vec::new();
-    for (rules, runs, count) in cases {
-        let equal = alarms(rules, rounds, (runs, count), 1.0);
-        let slower = alarms(rules, (rounds / 2).max(1), (runs, count), 1.05);
-        println!(
-            "{}, {runs} run(s) of {count} requests a side: {:.1}% alarms on equal builds, {:.1}% of slow-downs by 5% found",
-            rules.join(" "),
-            equal * 100.0,
-            slower * 100.0
-        );
-        off.extend((equal > 0.05 || slower < 0.9).then_some((rules, runs, equal, slower)));
+    for (rules, cases) in one.chain([(ALL, [(1, 8000), (3, 4000)])]) {
+        for (runs, count) in cases {
+            let of = |rounds, factor| alarms(rules, rounds, runs, factor, |_, _, number, by| run(number, count, by));
+            let (equal, slower) = (of(rounds(), 1.0), of((rounds() / 2).max(1), 1.05));
+            println!(
+                "{}, {runs} run(s) of {count} requests a side: {:.1}% alarms on equal builds, {:.1}% of slow-downs by 5% found",
+                rules.join(" "),
+                equal * 100.0,
+                slower * 100.0
+            );
+            off.extend((equal > 0.05 || slower < 0.9).then_some((rules, runs, equal, slower)));
+        }
     }
     assert!(off.is_empty(), "{off:?}");
 }
@@ -269,32 +268,20 @@ fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
     StoredRun::from_dict(&dict! { "latencies": latencies, "tacho": own }).unwrap()
 }
 
-/// Fraction of comparisons in which a gate with these rules reports a regression: `runs` per side, all with one
-/// workload or each with its own, the same on both sides.
-fn alarms_alike(rules: &[&str], rounds: u64, (runs, varied): (u64, bool), noise: f64, factor: f64) -> f64 {
-    let alarms = (0..rounds).filter(|round| {
-        let side = |which: u64, factor: f64| -> Vec<StoredRun> {
-            let workload = |at: u64| if varied { round * runs + at } else { *round };
-            (0..runs).map(|at| queue_run(workload(at), (2 * round + which) * runs + at, noise, factor)).collect()
-        };
-        let (_, decisions) = decided(rules, &side(0, 1.0), &side(1, factor));
-        decisions.iter().any(|decision| decision.judgement == Judgement::Beyond)
-    });
-    alarms.count() as f64 / rounds as f64
-}
-
 /// With the command above: queues near their capacity, the same requests on both sides.
 #[test]
 #[ignore = "minutes with optimisation; prints the rates it finds"]
 fn equal_runs_of_the_same_requests_rarely_alarm_either() {
-    let rounds: u64 = std::env::var("TACHO_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
     let one: &[&str] = &["p99_e2el_ms:0%"];
-    let all: &[&str] = &["mean_e2el_ms:0%", "median_e2el_ms:0%", "p90_e2el_ms:0%", "p99_e2el_ms:0%"];
     let mut off = Vec::new();
-    for (rules, runs, varied) in [(one, 4, false), (all, 4, false), (all, 4, true), (all, 2, false)] {
+    for (rules, runs, varied) in [(one, 4, false), (ALL, 4, false), (ALL, 4, true), (ALL, 2, false)] {
         for noise in [0.003, 0.01, 0.03] {
-            let equal = alarms_alike(rules, rounds, (runs, varied), noise, 1.0);
-            let slower = alarms_alike(rules, (rounds / 2).max(1), (runs, varied), noise, 1.05);
+            // The workload is one for all runs or one for each, the same on both sides.
+            let make = |round: u64, at: u64, number: u64, factor: f64| {
+                queue_run(if varied { round * runs + at } else { round }, number, noise, factor)
+            };
+            let equal = alarms(rules, rounds(), runs, 1.0, make);
+            let slower = alarms(rules, (rounds() / 2).max(1), runs, 1.05, make);
             println!(
                 "{} rule(s), {runs} runs a side of {}, {}% from run to run: {:.1}% alarms on equal builds, {:.1}% of slow-downs by 5% found",
                 rules.len(),
@@ -331,7 +318,9 @@ fn the_same_requests_on_both_sides_decide_near_saturation() {
 
 #[test]
 fn a_gate_is_neither_nervous_nor_blind() {
-    let one = |rounds, count, factor| alarms(&["mean_e2el_ms:0%"], rounds, (1, count), factor);
+    let one = |rounds, count, factor| {
+        alarms(&["mean_e2el_ms:0%"], rounds, 1, factor, |_, _, number, by| run(number, count, by))
+    };
     let (equal, slower) = (one(60, 3000, 1.0), one(30, 4000, 1.05));
     assert!(equal <= 0.08 && slower >= 0.85, "{equal} {slower}");
 }

@@ -63,10 +63,6 @@ impl Worker for ServedWorker<'_> {
         }
     }
 
-    fn take_tokens(&mut self) -> u64 {
-        0
-    }
-
     fn begin(&mut self) {
         self.began = self.target.clock.now();
     }
@@ -242,14 +238,6 @@ impl Worker for Idle {
     fn poll(&mut self, _until: Timestamp, _done: &mut Vec<Observation>) {}
 
     fn abort(&mut self, _done: &mut Vec<Observation>) {}
-
-    fn take_tokens(&mut self) -> u64 {
-        0
-    }
-
-    fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
-    }
 }
 
 #[test]
@@ -310,14 +298,6 @@ impl Worker for GatedWorker<'_> {
 
     fn abort(&mut self, done: &mut Vec<Observation>) {
         done.append(&mut self.in_flight);
-    }
-
-    fn take_tokens(&mut self) -> u64 {
-        0
-    }
-
-    fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
     }
 }
 

@@ -167,11 +167,11 @@ pub fn names() -> String {
 
 /// The error about an unknown key, with a suggestion if one is similar, and all names.
 pub fn unknown(key: &str) -> Error {
-    Error::Unknown { key: key.to_owned(), names: names(), close: close(key).map_or(String::new(), suggestion) }
-}
-
-fn suggestion(name: String) -> String {
-    format!("; did you mean {name}?")
+    Error::Unknown {
+        key: key.to_owned(),
+        names: names(),
+        close: close(key).map_or(String::new(), |name| format!("; did you mean {name}?")),
+    }
 }
 
 /// The name with the smallest edit distance, if that is small.

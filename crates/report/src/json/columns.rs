@@ -80,7 +80,8 @@ pub(super) const OWN: &[List] = &[
         |row, out| value(out, row.audio().map(|audio| audio.underrun))),
     list("audio_underrun_counts", counts, "Gaps in the playback per request.", has_audio,
         |row, out| value(out, row.audio().map(|audio| audio.underruns))),
-    list("image_counts", counts, "Generated images per request.", has_images, |row, out| value(out, row.images())),
+    list("image_counts", counts, "Generated images per request.", |record| record.summary.media().is_some_and(|media| media.images.is_some()),
+        |row, out| value(out, row.images())),
     list("ttfts_from_audio", numbers, "Time from the start of the audio input to the first text per request, s.",
         has_paced_audio, |row, out| value(out, row.ttft_from_audio())),
     list("finalization_latencies", numbers, "Time from the end of the audio input to the transcript per request, s.",
@@ -117,10 +118,6 @@ fn is_generation(record: &RunRecord) -> bool {
 
 fn has_audio(record: &RunRecord) -> bool {
     record.summary.media().is_some_and(|media| media.audio.is_some())
-}
-
-fn has_images(record: &RunRecord) -> bool {
-    record.summary.media().is_some_and(|media| media.images.is_some())
 }
 
 /// Whether input audio was sent at its own pace.

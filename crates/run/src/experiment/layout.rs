@@ -42,10 +42,6 @@ pub(crate) fn summary_file(directory: &Path) -> PathBuf {
     directory.join("summary.json")
 }
 
-pub(crate) fn warmup_file(directory: &Path) -> PathBuf {
-    directory.join("warmup.json")
-}
-
 /// The record of a failed run, next to where its result would be.
 pub(crate) fn failure_file(output: &Path) -> PathBuf {
     output.with_extension("failure.json")

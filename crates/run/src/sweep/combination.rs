@@ -39,7 +39,7 @@ impl Sweep<'_> {
         let complete = !self.plan.dry_run && self.has_runs(what.directory, runs);
         if self.plan.warmup_prompts > 0 && !complete {
             let bench = what.bench.with("num_prompts", self.plan.warmup_prompts);
-            let output = layout::warmup_file(what.directory);
+            let output = what.directory.join("warmup.json");
             self.run_one(slot, Combination { bench: &bench, ..what }, WARMUP, &output)?;
         }
         let mut results = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tacho_engine::{EngineSpec, Policy, Profile, Transfer};
-use tacho_sim::{Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{ProxySpec, Server, SimSpec, start_proxy};
 
 use crate::client::{Client, Reply, get, post, spec, start};
 
@@ -236,7 +236,7 @@ fn a_proxy_splits_prefill_and_decode() {
     let (prefill, decode) = (Server::start(base.clone()).unwrap(), Server::start(SimSpec { engine, ..base }).unwrap());
     let url = |server: &Server| format!("http://{}", server.addr());
     let listen = "127.0.0.1:0".parse().unwrap();
-    let proxy = Proxy::start(&ProxySpec { listen, prefill: url(&prefill), decode: url(&decode) }).unwrap();
+    let proxy = start_proxy(&ProxySpec { listen, prefill: url(&prefill), decode: url(&decode) }).unwrap();
     let body = json!({"prompt": "word ".repeat(100), "max_tokens": 6, "ignore_eos": true, "stream": true});
     let mut client = Client::connect(proxy.addr());
     let before = std::time::Instant::now();

@@ -147,13 +147,11 @@ impl From<Value> for Cell {
             Value::Float(number) => Cell::Float(number),
             Value::Str(text) => Cell::Text(text),
             Value::List(items) => Cell::List(items.into_iter().map(Cell::from).collect()),
-            Value::Dict(dict) => struct_of(dict),
+            Value::Dict(dict) => {
+                Cell::Struct(dict.iter().map(|(key, value)| (key.to_owned(), Cell::from(value.clone()))).collect())
+            }
         }
     }
-}
-
-fn struct_of(dict: Dict) -> Cell {
-    Cell::Struct(dict.iter().map(|(key, value)| (key.to_owned(), Cell::from(value.clone()))).collect())
 }
 
 /// The common type of a column's values.

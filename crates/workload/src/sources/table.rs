@@ -147,8 +147,9 @@ fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     let first = text.trim_start().lines().next().unwrap_or_default();
     // JSON lines are always rows; an object that is a whole file may contain the rows.
     let lines = unpacked(&path.to_string_lossy()).ends_with(".jsonl");
-    let single =
-        || !lines && text.trim() == first.trim_end() && json::parse(first).is_ok_and(|value| holds_rows(&value));
+    let single = || {
+        !lines && text.trim() == first.trim_end() && json::parse(first).is_ok_and(|value| row_lists(&value).len() == 1)
+    };
     let spread = || json::parse(first).is_err() && json::parse(&text).is_ok_and(|value| value.as_dict().is_some());
     let mut rows: Vec<Cell> = if first.starts_with('[') || first.starts_with('{') && (single() || spread()) {
         let whole = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
@@ -171,11 +172,6 @@ fn row_lists(value: &json::Value) -> Vec<&json::Value> {
         value.as_list().is_some_and(|items| !items.is_empty() && items.iter().all(|item| item.as_dict().is_some()))
     };
     value.as_dict().into_iter().flat_map(|dict| dict.iter().map(|(_, member)| member).filter(is_rows)).collect()
-}
-
-/// Whether an object is a wrapper around its rows: it has one list of rows, and otherwise only plain values.
-fn holds_rows(value: &json::Value) -> bool {
-    row_lists(value).len() == 1
 }
 
 /// The rows of a file that is one JSON value.

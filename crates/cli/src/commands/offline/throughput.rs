@@ -183,6 +183,7 @@ fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
 
 /// Sends all requests at once, with full output lengths.
 fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
-    let extra_body = dict! { "temperature": 1.0, "top_p": 1.0 };
-    Ok(TrafficPlan { extra_body, warmups: usize::try_from(args.num_warmups)?, ..TrafficPlan::at_once() })
+    let mut traffic = TrafficPlan { warmups: usize::try_from(args.num_warmups)?, ..TrafficPlan::at_once() };
+    traffic.payload.extra_body = dict! { "temperature": 1.0, "top_p": 1.0 };
+    Ok(traffic)
 }

@@ -53,7 +53,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     // The test request is request 0, sent unchanged.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
-    online.plan.traffic.chat_temperature = Some(0.0);
+    online.plan.traffic.payload.chat_temperature = Some(0.0);
     let mut prepared = online.prepare(contact(args.flags.dry_run))?;
     if UNCONSTRAINED.contains(&args.flags.backend.as_str()) {
         tracing::warn!(

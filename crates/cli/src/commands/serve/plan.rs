@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_core::bounded::Pause;
 
 use anyhow::Context;
-use tacho_client::{EndpointSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
+use tacho_client::{EndpointSpec, PayloadSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
@@ -120,7 +120,11 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
         url,
         backend: args.target.backend(),
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
-        api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
+        api_key: args
+            .target
+            .api_key
+            .clone()
+            .or_else(|| variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new)),
         headers: args.target.header.iter().cloned().collect(),
         sends_request_id: !args.own.no_request_id,
         cookies: Default::default(),
@@ -155,10 +159,6 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
     Ok(endpoint)
 }
 
-fn key_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Secret> {
-    variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new)
-}
-
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
     let backend = args.target.backend();
@@ -190,12 +190,14 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         max_concurrency: args.multi_turn().and_then(|flags| flags.concurrency).or(load.max_concurrency),
         max_prefills: load.prefill_concurrency,
         cancellation: cancellation(args),
-        ignore_eos: args.ignore_eos(),
-        logprobs: content.logprobs,
-        chat_temperature: None,
-        extra_body,
-        pcm: Some(args.pcm()),
-        audio_speed: Some(args.media.audio_speed),
+        payload: PayloadSpec {
+            ignore_eos: args.ignore_eos(),
+            logprobs: content.logprobs,
+            extra_body,
+            pcm: Some(args.pcm()),
+            audio_speed: Some(args.media.audio_speed),
+            ..PayloadSpec::default()
+        },
         temperature_given: content.temperature.is_some() || args.is_textless() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,

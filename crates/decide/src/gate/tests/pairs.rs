@@ -118,7 +118,7 @@ fn looks_share_the_error_rate_of_failures() {
 #[test]
 #[ignore = "minutes with optimisation; prints the rates it finds"]
 fn pairs_of_equal_servers_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
-    let rounds: u64 = std::env::var("TACHO_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let rounds = rounds();
     let kinds = [
         ("1% noise", QUIET),
         ("0.3% noise", Servers { noise: 0.003, ..QUIET }),

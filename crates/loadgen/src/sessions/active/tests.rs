@@ -5,7 +5,7 @@ use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Mutex, Outcome
 use tacho_pyrand::RandomState;
 
 use super::*;
-use crate::{Drive, Graph, Node, ScheduleSpec, Script, StopSignal, Target, WorkerStats, drive_sessions};
+use crate::{Drive, Graph, Node, ScheduleSpec, Script, StopSignal, Target, drive_sessions};
 
 /// Completes each request with its index as text after a fixed time, on a clock that it advances itself.
 struct Echo {
@@ -58,14 +58,6 @@ impl Worker for EchoWorker<'_> {
     }
 
     fn abort(&mut self, _: &mut Vec<Observation>) {}
-
-    fn take_tokens(&mut self) -> u64 {
-        0
-    }
-
-    fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
-    }
 }
 
 /// All completions so far, in the order of their requests.

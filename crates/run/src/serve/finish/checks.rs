@@ -113,7 +113,8 @@ fn observed(prepared: &Prepared, record: &RunRecord) -> Option<f64> {
 /// Whether the requests ask for the most likely tokens.
 pub(crate) fn is_greedy(plan: &ServePlan) -> bool {
     let traffic = &plan.traffic;
-    let given = traffic.extra_body.get("temperature").and_then(Value::as_f64).or(traffic.chat_temperature);
+    let given =
+        traffic.payload.extra_body.get("temperature").and_then(Value::as_f64).or(traffic.payload.chat_temperature);
     given == Some(0.0) || plan.endpoint.backend.fixes_temperature()
 }
 

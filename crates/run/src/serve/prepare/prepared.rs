@@ -43,18 +43,13 @@ impl Prepared {
     }
 
     pub fn payload(&self, plan: &ServePlan) -> PayloadSpec {
-        let traffic = &plan.traffic;
+        let payload = &plan.traffic.payload;
+        let has_logprobs = payload.logprobs.is_some() || payload.extra_body.get("logprobs").is_some();
         PayloadSpec {
             model: self.model_name.clone(),
-            logprobs: traffic.logprobs,
-            keeps_logprobs: plan.check.is_some()
-                && (traffic.logprobs.is_some() || traffic.extra_body.get("logprobs").is_some()),
-            ignore_eos: traffic.ignore_eos,
-            chat_temperature: traffic.chat_temperature,
-            pcm: traffic.pcm,
-            audio_speed: traffic.audio_speed,
-            extra_body: traffic.extra_body.clone(),
+            keeps_logprobs: plan.check.is_some() && has_logprobs,
             keeps_nulls: plan.endpoint.rules == Rules::Vllm,
+            ..payload.clone()
         }
     }
 
