@@ -214,7 +214,8 @@ mod tests {
             }
             drop(sign_in);
             let runs = std::fs::read_to_string(file.path()).unwrap().lines().count();
-            assert!((2..=7).contains(&runs), "{token}: {runs} runs in 2 s");
+            // Six without a stall of the machine, hundreds without pauses.
+            assert!((2..=20).contains(&runs), "{token}: {runs} runs in 2 s");
             std::fs::write(file.path(), "").unwrap();
         }
     }
