@@ -241,13 +241,17 @@ fn clause(flag: &Flag, width: usize) -> String {
     let whole = brief(flag);
     let default = whole.strip_prefix(sentence(flag)).unwrap_or_default();
     let sentence = sentence(flag);
-    let ends: Vec<&str> =
-        sentence.match_indices([':', ';', ',', '(']).map(|(at, _)| sentence[..at].trim_end()).collect();
     let fits = |text: &&str| text.chars().count() + default.chars().count() <= width;
-    match fits(&sentence) {
-        true => whole,
-        false => ends.into_iter().rev().find(fits).map_or(whole.clone(), |text| format!("{text}{default}")),
+    if fits(&sentence) {
+        return whole;
     }
+    let is_outside = |text: &&str| text.matches('(').count() == text.matches(')').count();
+    let longest = |ends: &[char]| {
+        let texts = sentence.match_indices(ends).map(|(at, _)| sentence[..at].trim_end());
+        texts.rev().filter(is_outside).find(fits)
+    };
+    // A comma may stand within a clause.
+    longest(&[':', ';', '(']).or_else(|| longest(&[','])).map_or(whole.clone(), |text| format!("{text}{default}"))
 }
 
 pub fn sentence(flag: &Flag) -> &'static str {

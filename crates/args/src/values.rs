@@ -195,6 +195,9 @@ impl Values {
                 && !bounds.hold(number)
             {
                 let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
+                if number.is_nan() && value.as_str().is_some() {
+                    return Err(Refusal::other(format!("{} {shown} is not a number: use {bounds}", flag.long())));
+                }
                 return Err(Refusal::range(flag.long(), shown, bounds));
             }
         }

@@ -18,8 +18,8 @@ pub enum Error {
     Foreign { key: String, kind: &'static str },
     #[error("tacho.version is {found} where this tacho reads {known}: compare with the tacho that wrote it")]
     Version { found: String, known: u64 },
-    #[error("unknown metric {key:?}{close} The metrics are {names}", close = if close.is_empty() { "." } else { close })]
-    Unknown { key: String, close: String, names: String },
+    #[error("unknown metric {key:?}: {}tacho help metrics lists all", meant(close.as_deref()))]
+    Unknown { key: String, close: Option<String> },
     #[error("{key} describes the load: neither more nor less of it is better")]
     Neither { key: String },
     #[error("{key}: failed requests are judged in every gate; --max-failures 1% sets a limit of their own")]
@@ -42,4 +42,8 @@ pub enum Error {
     LimitPoints { key: String, percent: String },
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms")]
     Rule { rule: String },
+}
+
+fn meant(close: Option<&str>) -> String {
+    close.map_or_else(String::new, |close| format!("did you mean {close}? "))
 }

@@ -5,7 +5,7 @@
 mod known;
 mod timed;
 
-pub use self::known::{Known, is_fraction, names, unknown};
+pub use self::known::{Known, is_fraction, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
 use tacho_metrics::outputs::ACCURACY;

@@ -122,7 +122,8 @@ pub(crate) fn facts_table<T: AsRef<str>>(facts: impl IntoIterator<Item = (T, T)>
     let row = |(name, value): (T, T)| {
         format!("<tr><th>{}</th><td>{}</td></tr>", escape(name.as_ref()), escape(value.as_ref()))
     };
-    format!("<table class=\"facts\">{}</table>", facts.into_iter().map(row).collect::<String>())
+    let known = facts.into_iter().filter(|(_, value)| !value.as_ref().is_empty());
+    format!("<table class=\"facts\">{}</table>", known.map(row).collect::<String>())
 }
 
 /// A page of charts, each with panels in a grid under a heading, and the table behind it.

@@ -6,7 +6,7 @@ use tacho_metrics::{Interval, Sample, ScoreStatistics, Share};
 use tacho_record::RunRecord;
 
 use crate::html::escape;
-use crate::style::{harmless, short};
+use crate::style::{harmless, short, short_tick};
 
 /// Most differing outputs that the page shows.
 const EXAMPLES: usize = 10;
@@ -37,8 +37,10 @@ pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
     parts.extend(found.alone.map(|alone| format!("sent alone {} of {}", alone.count, alone.of)));
     parts.extend((found.swapped > 0).then(|| format!("{} belong to other requests", found.swapped)));
     parts.extend(found.flaws.iter().map(|(flaw, count)| format!("{count} {}", flaw.replace('_', " "))));
-    parts.extend(found.first_difference.map(|at| format!("first difference after {} characters (median)", short(at))));
-    parts.extend(found.first_token.map(|at| format!("first different token after {} (median)", short(at))));
+    parts.extend(
+        found.first_difference.map(|at| format!("first difference after {} characters (median)", short_tick(at))),
+    );
+    parts.extend(found.first_token.map(|at| format!("first different token after {} (median)", short_tick(at))));
     parts.extend(found.kl.map(|(mean, most)| format!("KL divergence mean {}, max {} nats", short(mean), short(most))));
     Some(("outputs", parts.join(" · ")))
 }
@@ -96,7 +98,7 @@ pub(crate) fn section(record: &RunRecord) -> String {
         }
         (true, false) => String::new(),
         _ => format!(
-            "<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td><th>reference</th><th>output under load</th></tr>\n\
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"cells texts\"><tr><th>request</th><th>reference</th><th>output under load</th></tr>\n\
              {examples}</table></div>"
         ),
     };
@@ -104,8 +106,8 @@ pub(crate) fn section(record: &RunRecord) -> String {
         "<section><h2>Output check</h2>\n<p>{summary}</p>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td>\
          <th>depends</th><th>difference</th><th>between</th><th>p-value</th></tr>\n{rows}</table></div>{examples}\
          <p class=\"note\">All questions together raise a false alarm in at most {} of runs. “no” means that the difference is below {} percentage points.</p></section>\n",
-        percent(FALSE_ALARMS),
-        short(MARGIN * 100.0)
+        format_args!("{}%", short_tick(FALSE_ALARMS * 100.0)),
+        short_tick(MARGIN * 100.0)
     )
 }
 

@@ -11,7 +11,7 @@ use arrow_schema::ArrowError;
 pub enum Error {
     #[error("{path} already holds the log of a run: choose another directory, or continue it with --resume {path}")]
     Exists { path: PathBuf },
-    #[error("{path} does not hold the log of a run: it has no manifest.json")]
+    #[error("{path} {}", if path.exists() { "does not hold the log of a run: it has no manifest.json" } else { "does not exist: pass the directory of a log, NAME.rows" })]
     Missing { path: PathBuf },
     #[error("the log in {path} is being written by another run")]
     Busy { path: PathBuf },

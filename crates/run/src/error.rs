@@ -71,6 +71,8 @@ pub enum Error {
     AllFailed { count: usize, reason: String },
     #[error("--check-outputs: {problem}")]
     NoReferences { problem: String },
+    #[error("--reference: {problem}")]
+    Reference { problem: String },
     #[error("--grade: {problem}")]
     Grader { problem: String },
     #[error("the workload is empty: raise --num-prompts or check the data")]

@@ -1,11 +1,10 @@
 //! Command-line errors. Usage errors have argparse's wording, which scripts match. Errors that vLLM detects only
 //! during a run are reported here, in one line.
 
-use tacho_args::near::nearest;
 use tacho_args::repr::quoted;
 pub(crate) use tacho_args::{Error as ArgError, Refusal, UsageError};
 
-/// Latency names that a misspelled metric is compared with.
+/// Latencies and rates that completions offer.
 const TIMES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
 const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
 const RATES: [&str; 5] =
@@ -16,9 +15,7 @@ pub(crate) fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(
 }
 
 pub(crate) fn unknown_metric(flag: &str, error: &tacho_record::Error) -> Refusal {
-    let tacho_record::Error::Unknown { key, .. } = error else { return Refusal::other(format!("{flag}: {error}")) };
-    let meant = meant(key).map_or_else(String::new, |meant| format!("did you mean {meant}? "));
-    Refusal::other(format!("{flag}: unknown metric {}: {meant}tacho help metrics lists all", quoted(key)))
+    Refusal::other(format!("{flag}: {error}"))
 }
 
 pub(crate) fn bad_percentile(item: &str) -> Refusal {
@@ -53,15 +50,4 @@ pub(crate) fn unfit_dataset(dataset: &str, backend: &str, needs: &str) -> Refusa
 pub(crate) fn metric_names() -> Vec<String> {
     let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
     named.chain(RATES.map(str::to_owned)).collect()
-}
-
-/// Suggests a metric for an unknown name; usually the unit is missing.
-fn meant(name: &str) -> Option<String> {
-    let with_unit = format!("{name}_ms");
-    if tacho_record::metric::Known::find(&with_unit).is_some() {
-        return Some(with_unit);
-    }
-    let known = metric_names();
-    let nearest = |name: &str| nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-    nearest(name).or_else(|| nearest(&with_unit))
 }

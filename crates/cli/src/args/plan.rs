@@ -80,7 +80,8 @@ pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> 
     let criterion = |text: String| {
         let wrong = |allowed: &str| Refusal::range(setting.flag, &text, allowed);
         let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
-        if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(wrong(SIMULATED)) }
+        let unknown = || Refusal::other(format!("{} {text}: use {SIMULATED}", setting.flag));
+        if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(unknown()) }
     };
     Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()
 }

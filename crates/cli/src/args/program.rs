@@ -183,20 +183,35 @@ fn sections(commands: &[Command], width: usize) -> String {
     out
 }
 
+/// The name and description of a command in the short help, which has one row for all of a family.
+fn short_row(command: &Command) -> (&'static str, &'static str) {
+    let family = |family: &&Family| {
+        !family.words.is_empty() && command.spellings[0].split_once(' ').is_some_and(|(first, _)| first == family.words)
+    };
+    match FAMILIES.iter().find(family) {
+        Some(family) => (family.words, family.about),
+        None => (command.spellings[0], command.table.about),
+    }
+}
+
 /// `tacho -h`: one screen.
 pub(crate) fn top_basics(commands: &[Command], width: usize) -> String {
     let mut out = "usage: tacho <command> [options]\n\n".to_owned();
+    let mut shown: Vec<&str> = Vec::new();
     for title in SECTIONS {
-        let commands = commands.iter().filter(|command| command.section == title);
+        let mut rows: Vec<(&str, &str)> = commands.iter().filter(|row| row.section == title).map(short_row).collect();
+        rows.retain(|(name, _)| !shown.contains(name));
+        rows.dedup();
+        shown.extend(rows.iter().map(|(name, _)| *name));
         if FOR_LATER.contains(&title) {
-            let names: Vec<&str> = commands.map(|command| command.spellings[0]).collect();
+            let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
             out += &format!("{}\n", help::paragraph(&format!("{title}: {}", names.join(", ")), width));
             continue;
         }
         out += &format!("{title}:\n");
-        for command in commands {
-            let about = command.table.about.split([':', ';', ',', '.']).next().unwrap_or_default();
-            out += &help::columns(command.spellings[0], about, 20, width);
+        for (name, about) in rows {
+            let about = about.split([':', ';', ',', '.']).next().unwrap_or_default();
+            out += &help::columns(name, about, 20, width);
         }
     }
     let topics: Vec<&str> = topics::TOPICS.iter().map(|topic| topic.name).collect();

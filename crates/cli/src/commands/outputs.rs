@@ -1,7 +1,7 @@
 //! Output files of `serve` and `report`: requests, metrics for scripts, and the HTML report.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tacho_args::{Values, config};
@@ -14,7 +14,7 @@ use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::{card, style};
 
 use crate::args::serve::{Destination, Outputs};
-use crate::exit::{Misused, saved};
+use crate::exit::{Misused, misused, saved};
 
 impl Outputs {
     /// Checks that the files are writable before the run starts.
@@ -26,6 +26,13 @@ impl Outputs {
         }
         if let Some(path) = &self.card {
             card::check(path).map_err(|error| Misused(format!("--card {error}")))?;
+        }
+        // The page would open in no program of these types.
+        let others = ["pdf", "png", "svg", "json", "md", "txt", "csv"];
+        let ending =
+            |path: &&PathBuf| path.extension().is_some_and(|ending| others.iter().any(|other| ending == *other));
+        if let Some(path) = self.page.as_ref().filter(ending) {
+            misused!("--report {} is not a name for a page: the name must end in .html", path.display());
         }
         let summary = self.summary.as_ref().and_then(|summary| match summary {
             Destination::File(path) => Some(path),

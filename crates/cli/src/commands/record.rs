@@ -1,12 +1,12 @@
 //! `tacho record`: passes requests on to a server and writes a trace of them without their content.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tacho_core::json::{Value, dumps};
@@ -29,14 +29,14 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
         Some(name) => load(name, None, TokenizerMode::Auto)?,
         None => Tokenizer::builtin(),
     };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&args.output)
-        .with_context(|| format!("--output {path} cannot be created"))?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&args.output).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => anyhow!("--output {path} exists: choose another name, or remove it"),
+            _ => anyhow!(error).context(format!("--output {path} cannot be created")),
+        })?;
     let (sender, finished) = mpsc::channel();
     let began = Instant::now();
-    let mut recorder = start_recorder(args.listen, &args.to, sender)?;
+    let mut recorder = start_recorder(args.listen, &args.to, sender).context("--to")?;
     say(&[format!("recording {} to {path}: use http://{} instead, Ctrl-C ends it", args.to, recorder.addr())])?;
     let mut trace = Trace { recording: Recording::new(tokenizer), began, rows: 0, others: 0 };
     loop {

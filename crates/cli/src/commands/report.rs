@@ -27,7 +27,7 @@ use crate::exit::{Exit, note, saved, show};
 
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
-        bail!("no such file or directory: {}", missing.display());
+        bail!("{} does not exist: pass a result, a log, or a directory of results", missing.display());
     }
     // A shell pattern such as `dir/*.json` also matches files that are not results.
     let wanted = |path: &&PathBuf| args.paths.len() == 1 || !is_by_product(path);

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use tacho_core::Mutex;
 
-use tacho_metrics::statistics::Statistic;
-
-use super::{Better, METRICS, Metric, Part, TIMES, Timed, Times, Unit};
+use super::{Better, METRICS, Metric, Part, TIMES, Timed, Unit};
 use crate::groups::split;
 use crate::{Error, ResultKind, RunRecord};
 
@@ -150,28 +148,11 @@ fn interned(name: &str) -> &'static str {
     })
 }
 
-/// Names of the metrics of serving results, for messages and help.
-pub fn names() -> String {
-    let rows = METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_))).map(|metric| metric.key);
-    let (audio, times): (Vec<&Times>, Vec<&Times>) = TIMES.iter().partition(|times| times.is_audio());
-    let times: Vec<&str> = times.iter().map(|times| times.name).collect();
-    let audio: Vec<String> = audio.iter().map(|times| times.key(Statistic::Percentile(99.0))).collect();
-    format!(
-        "{}, and mean_X_ms, median_X_ms, std_X_ms, p99_X_ms (any percentile) with X one of {}; of audio, the same \
-         statistics of {}",
-        rows.collect::<Vec<_>>().join(", "),
-        times.join(", "),
-        audio.join(", ")
-    )
-}
-
-/// The error about an unknown key, with a suggestion if one is similar, and all names.
+/// The error about an unknown key, with a suggestion if one is similar.
 pub fn unknown(key: &str) -> Error {
-    Error::Unknown {
-        key: key.to_owned(),
-        names: names(),
-        close: close(key).map_or(String::new(), |name| format!("; did you mean {name}?")),
-    }
+    let with_unit = format!("{key}_ms");
+    let missing = Known::find(&with_unit).map(|_| with_unit.clone());
+    Error::Unknown { key: key.to_owned(), close: missing.or_else(|| close(key)).or_else(|| close(&with_unit)) }
 }
 
 /// The name with the smallest edit distance, if that is small.
@@ -187,6 +168,8 @@ fn close(key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use tacho_metrics::statistics::Statistic;
+
     use super::*;
 
     #[test]
@@ -215,12 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn errors_about_unknown_names_list_the_known_ones() {
+    fn errors_about_unknown_names_suggest_a_known_one() {
         for key in ["p101_ttft_ms", "p99_ttft", "thruput", "", "avg__tim"] {
             assert!(Known::find(key).is_none(), "{key}");
         }
-        let text = unknown("p99_tfft_ms").to_string();
-        assert!(text.contains("did you mean p99_ttft_ms?") && text.contains("request_throughput"), "{text}");
+        for key in ["p99_tfft_ms", "p99_ttft", "p99_tttf"] {
+            let text = unknown(key).to_string();
+            assert!(text.ends_with(": did you mean p99_ttft_ms? tacho help metrics lists all"), "{text}");
+        }
         assert!(!unknown("nonsense_altogether").to_string().contains("did you mean"));
     }
 }

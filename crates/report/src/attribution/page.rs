@@ -59,7 +59,7 @@ fn stacked(what: Explained, found: &Breakdown) -> String {
     };
     let pieces: String = Part::ALL.into_iter().filter_map(piece).collect();
     format!(
-        "<tr><th>{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"display:flex\">{pieces}</div></td></tr>\n",
+        "<tr><th>{}</th><td class=\"n\">{}\u{a0}ms</td><td style=\"width:75%\"><div style=\"display:flex\">{pieces}</div></td></tr>\n",
         heading(what),
         short(found.total())
     )
@@ -72,7 +72,7 @@ fn waterfall_html(request: &AttributedRequest) -> String {
     for (is_decode, part, ms) in waterfall(request) {
         let (from, long) = ((at / total * 100.0).clamp(0.0, 100.0), (ms / total * 100.0).clamp(0.0, 100.0));
         rows += &format!(
-            "<tr><th>{}{}</th><td class=\"n\">{} ms</td><td style=\"width:75%\"><div style=\"margin-left:{from:.2}%;\
+            "<tr><th>{}{}</th><td class=\"n\">{}\u{a0}ms</td><td style=\"width:75%\"><div style=\"margin-left:{from:.2}%;\
              width:{long:.2}%;min-width:2px;height:12px;background:var({})\"></div></td></tr>\n",
             escape(part.label()),
             if is_decode { ", decoding" } else { "" },

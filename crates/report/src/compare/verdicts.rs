@@ -75,23 +75,33 @@ pub(super) fn times(effect: &Effect) -> String {
     if effect.scale != Scale::Relative {
         return format!("{} ({})", amount(effect, effect.change), bounds(effect));
     }
-    let is_less = effect.change < 0.0;
+    factor(effect.change, effect.interval, effect.key.ends_with("_ms"))
+}
+
+fn factor(change: f64, interval: Option<(f64, f64)>, is_latency: bool) -> String {
+    let is_less = change < 0.0;
     let factor = |change: f64| if is_less { 1.0 / (1.0 + change) } else { 1.0 + change };
-    let word = match (effect.key.ends_with("_ms"), is_less) {
+    let word = match (is_latency, is_less) {
         (true, true) => "faster",
         (true, false) => "slower",
         (false, true) => "lower",
         (false, false) => "higher",
     };
+    let bounds = interval.map(
+        |(low, high)| {
+            if is_less { (factor(high), factor(low)) } else { (factor(low), factor(high)) }
+        },
+    );
+    // A narrow interval has the digits that tell its ends apart.
+    let digits = bounds.map_or(2, |(from, to)| if (0.0..0.02).contains(&(to - from)) { 3 } else { 2 });
     let shown = |factor: f64| match factor {
-        large if !(0.0..=BEYOND).contains(&large) => "∞".to_owned(),
-        factor => format!("{factor:.2}"),
+        factor if factor.is_nan() || factor < 0.0 || factor.is_infinite() => "∞".to_owned(),
+        large if large > LARGEST_FACTOR => format!("over {}", short(LARGEST_FACTOR)),
+        large if large >= 10.0 => short(large),
+        factor => format!("{factor:.digits$}"),
     };
-    let interval = effect.interval.map_or_else(String::new, |(low, high)| {
-        let (from, to) = if is_less { (factor(high), factor(low)) } else { (factor(low), factor(high)) };
-        format!(" ({}–{})", shown(from), shown(to))
-    });
-    format!("{}× {word}{interval}", shown(factor(effect.change)))
+    let interval = bounds.map_or_else(String::new, |(from, to)| format!(" ({}–{})", shown(from), shown(to)));
+    format!("{}× {word}{interval}", shown(factor(change)))
 }
 
 /// The effect shown in place of the others: the largest significant one, by its nearer bound.
@@ -99,6 +109,9 @@ fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     let sure = |effect: &Effect| effect.interval.map_or(0.0, |(low, high)| low.abs().min(high.abs()));
     effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
 }
+
+/// Factors above this are reported as being above it: the baseline is almost zero.
+const LARGEST_FACTOR: f64 = 10_000.0;
 
 /// Changes beyond this fraction are reported as being beyond it.
 const BEYOND: f64 = 100.0;
@@ -228,4 +241,18 @@ pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Se
         .filter(|key| !is_other_tool || is_stated(key))
         .map(|key| format!("{key} {} -> {}", text(base, key), text(new, key)));
     parts.chain(other_requests(runs, new_runs).map(str::to_owned)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_have_the_digits_of_their_interval() {
+        assert_eq!(factor(0.04, Some((0.03, 0.06)), true), "1.04× slower (1.03–1.06)");
+        assert_eq!(factor(0.04, Some((0.0392, 0.0411)), true), "1.040× slower (1.039–1.041)");
+        assert_eq!(factor(-0.5, Some((-0.6, -0.4)), false), "2.00× lower (1.67–2.50)");
+        assert_eq!(factor(173.2, Some((59.0, 1e5)), true), "174× slower (60.0–over 10,000)");
+        assert_eq!(factor(-0.5, None, true), "2.00× faster");
+    }
 }

@@ -4,6 +4,7 @@ use tacho_args::flag::{Kind, Table};
 use tacho_args::near::nearest;
 use tacho_args::{ConfigError, UsageError};
 use tacho_engine::Profile;
+use tacho_metrics::Caveat;
 use tacho_workload::sessions::Format;
 
 use super::{migrating, topics};
@@ -81,6 +82,11 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         (UsageError::Unrecognized { tokens }, None) if tokens.iter().any(|token| token == "--sim") => {
             Some("the simulator is an option of a command: tacho serve --sim".to_owned())
         }
+        (UsageError::NoValue { flag }, Some(table)) => {
+            let known = table.flags.iter().find(|known| known.title() == *flag);
+            let is_text = known.is_some_and(|known| known.kind == Kind::Str);
+            is_text.then(|| format!("a value that starts with - needs an equals sign: {flag}='-…'"))
+        }
         (UsageError::Missing { .. }, Some(_)) => Some(format!("{command} -h shows examples")),
         (UsageError::Missing { .. }, None) => Some(format!("{command} --help lists the commands")),
         (UsageError::BadValue { kind: "float" | "int", flag, value }, Some(table)) => number(table, flag, value),
@@ -142,9 +148,14 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     if word == "help" {
         return Some(format!("{} --help", table.command));
     }
-    let flag = if word.contains("://") { "--base-url" } else { "--model" };
+    let is_address = word.contains("://");
+    let flag = if is_address { "--base-url" } else { "--model" };
     let takes = word.contains('/') && table.find(flag).is_some();
-    elsewhere(table, || migrating::stray(word)).or_else(|| takes.then(|| format!("use {flag} {word}")))
+    let use_flag = || match is_address {
+        true => format!("each address has its own {flag}: {flag} {word}"),
+        false => format!("use {flag} {word}"),
+    };
+    elsewhere(table, || migrating::stray(word)).or_else(|| takes.then(use_flag))
 }
 
 fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
@@ -157,7 +168,8 @@ fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
 }
 
 fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {
-    if let Some(meant) = nearest(word, choices.iter().copied()) {
+    let codes = Caveat::CODES.iter().map(|(code, _)| *code);
+    if let Some(meant) = nearest(word, choices.iter().copied().chain(codes)) {
         return Some(format!("did you mean {HELP} {meant}?"));
     }
     let table = commands.iter().map(|row| row.table).find(|table| table.command == SERVE)?;

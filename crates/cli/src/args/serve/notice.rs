@@ -1,5 +1,7 @@
 //! Notices about flags without effect, which vLLM ignores silently.
 
+use std::path::Path;
+
 use tacho_client::BackendKind;
 use tacho_core::json::Value;
 
@@ -20,7 +22,7 @@ impl ServeArgs {
         if let Some(path) = &self.own.workload {
             let unused = self.values.given().filter(|flag| flag.has(UNUSED_BY_WORKLOAD));
             notices.extend(unused.map(|flag| no_effect(flag.names[0], "--workload has the requests and their times")));
-            if self.saved.is_none() {
+            if self.saved.is_none() && Path::new(path).exists() {
                 notices.push(format!(
                     "{path} has requests but not how they were sent: backend, model, sampling and headers come from the flags"
                 ));

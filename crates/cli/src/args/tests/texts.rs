@@ -119,9 +119,11 @@ fn short_help_fits_a_screen_and_names_flags_that_exist() {
         assert!(table.basics.split_whitespace().all(|name| table.find(name).is_some()), "{}", table.command);
         let text = help(table, &Wanted::Basics, 80);
         assert!(text.lines().count() <= SCREEN, "{text}");
+        assert_eq!(text.matches('(').count(), text.matches(')').count(), "cut within parentheses: {text}");
     }
     let short = crate::args::program::top_basics(COMMANDS, 80);
     assert!(short.lines().count() <= SCREEN, "{short}");
+    assert!(short.contains("\n  sweep  ") && !short.contains("sweep serve"), "a family has one row: {short}");
     assert_eq!(printed(&[]), printed(&["-h"]));
     let serve = printed(&["serve", "-h"]);
     assert!(serve.find("--sim").unwrap() < serve.find("--num-prompts").unwrap() || serve.contains("\n  --sim "));

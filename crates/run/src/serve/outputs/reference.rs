@@ -147,7 +147,11 @@ impl Pass<'_> {
             ReferenceSource::Other(endpoint) => {
                 let asks = self.plan.model.model.is_none() && self.plan.model.served_name.is_none();
                 let caller = Caller::new(endpoint, "", endpoint.timeout)?;
-                let model = if asks { first_model(&caller)?.name } else { self.payload.model.clone() };
+                let first = || {
+                    let wrong = |error| format!("no answer from {}:{}: {error}", endpoint.url.host, endpoint.url.port);
+                    first_model(&caller).map_err(|error| Error::Reference { problem: wrong(error) })
+                };
+                let model = if asks { first()?.name } else { self.payload.model.clone() };
                 self.alone((**endpoint).clone(), &PayloadSpec { model, ..self.payload.clone() }, REFERENCE)
             }
             ReferenceSource::File(path) => {
