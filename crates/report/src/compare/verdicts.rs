@@ -87,11 +87,8 @@ fn factor(change: f64, interval: Option<(f64, f64)>, is_latency: bool) -> String
         (false, true) => "lower",
         (false, false) => "higher",
     };
-    let bounds = interval.map(
-        |(low, high)| {
-            if is_less { (factor(high), factor(low)) } else { (factor(low), factor(high)) }
-        },
-    );
+    let bounds =
+        interval.map(|(low, high)| if is_less { (factor(high), factor(low)) } else { (factor(low), factor(high)) });
     // A narrow interval has the digits that tell its ends apart.
     let digits = bounds.map_or(2, |(from, to)| if (0.0..0.02).contains(&(to - from)) { 3 } else { 2 });
     let shown = |factor: f64| match factor {
