@@ -3,6 +3,7 @@
 pub(crate) mod ab_test;
 pub(crate) mod auto_tune;
 pub(crate) mod backend;
+pub(crate) mod bundle;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;

@@ -3,6 +3,7 @@
 mod ab_test;
 mod auto_tune;
 mod backend;
+mod bundle;
 mod capacity;
 mod check;
 mod compare;
@@ -39,6 +40,7 @@ use tacho_args::grammar::{Parsed, Values};
 use crate::args::ab_test::AbTestArgs;
 use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::backend::BackendCheckArgs;
+use crate::args::bundle::{BundleArgs, ReproduceArgs, VerifyArgs};
 use crate::args::capacity::CapacityArgs;
 use crate::args::check::CheckArgs;
 use crate::args::compare::CompareArgs;
@@ -101,6 +103,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(&["gate"], RESULTS, &args::gate::TABLE, |v| task(GateArgs::read(&v), gate::run)),
     Command::new(&["explain"], RESULTS, &args::explain::TABLE, |v| task(ExplainArgs::parse(&v), explain::run)),
     Command::new(&["check"], RESULTS, &args::check::TABLE, |v| task(CheckArgs::parse(&v), check::run)),
+    Command::new(&["bundle"], RESULTS, &args::bundle::BUNDLE_TABLE, |v| task(BundleArgs::parse(&v), bundle::run)),
+    Command::new(&["verify"], RESULTS, &args::bundle::VERIFY_TABLE, |v| task(VerifyArgs::parse(&v), bundle::verify::run)),
+    Command::new(&["reproduce"], RESULTS, &args::bundle::REPRODUCE_TABLE, |v| task(ReproduceArgs::read(&v), bundle::reproduce::run)),
     Command::new(&["report"], RESULTS, &args::report::TABLE, |v| task(ReportCommandArgs::read(&v), report::run)),
     Command::new(&["sweep plot", "bench sweep plot"], RESULTS, &args::sweep::plot::TABLE, |v| task(PlotArgs::read(&v), sweep::plot::run)),
     Command::new(&["sweep plot_pareto", "bench sweep plot_pareto"], RESULTS, &args::sweep::plot_pareto::TABLE, |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run)),

@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod agreement;
 pub mod compare;
 pub mod gate;
 mod operator;
@@ -10,3 +11,4 @@ pub mod outputs;
 pub mod search;
 pub mod threshold;
 pub mod trend;
+pub mod verify;

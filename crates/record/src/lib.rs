@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod bundle;
 pub mod error;
 pub mod fields;
 pub mod groups;
@@ -18,6 +19,7 @@ pub mod record;
 pub mod restored;
 pub mod stored;
 pub mod tools;
+pub mod zip;
 
 pub use error::Error;
 pub use fields::{ResultFields, StoredCaveat};

@@ -42,6 +42,15 @@ flags! {
     }
 }
 
+impl SelfcheckArgs {
+    /// A check of about 20 s whose results go to `file`.
+    pub(crate) fn short(file: &str) -> Self {
+        let streams = Given { value: vec![1, 100, 1000], is_given: true };
+        let (rates, timestamps, json) = (vec![20.0, 100.0], TimestampSource::Kernel, Some(file.to_owned()));
+        SelfcheckArgs { streams, rates, seconds: 1.0, max_seconds: 20.0, workers: None, timestamps, json }
+    }
+}
+
 fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, Refusal> {
     let value = numbers(setting, &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
     Ok(Given { value, is_given: setting.is_given })

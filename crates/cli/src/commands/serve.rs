@@ -102,7 +102,14 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 
 fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
     let Some(path) = &args.own.save_workload else { return Ok(()) };
-    let decided = Decided {
+    save_workload(plan, prepared, settings(args, plan, prepared), Path::new(path))?;
+    inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
+    Ok(())
+}
+
+/// The settings of a saved workload.
+pub(super) fn settings(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> Dict {
+    args.settings(&Decided {
         model_id: &prepared.model_id,
         model_name: &prepared.model_name,
         cache_salt: args
@@ -111,10 +118,7 @@ fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Resu
             .as_ref()
             .and_then(|_| plan.traffic.payload.extra_body.get("cache_salt").and_then(Value::as_str)),
         max_concurrency: plan.traffic.max_concurrency,
-    };
-    save_workload(plan, prepared, args.settings(&decided), Path::new(path))?;
-    inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
-    Ok(())
+    })
 }
 
 /// What a run with `--sim` and no load flag sends.

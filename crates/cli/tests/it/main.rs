@@ -4,6 +4,7 @@
 mod ab_test;
 mod backend_files;
 mod backends;
+mod bundles;
 mod classes;
 mod convert;
 mod data_guide;

@@ -30,7 +30,7 @@ pub struct Failures {
 
 impl FailureRule {
     /// Counts both sides and judges them by the limit.
-    pub(super) fn judge(&self, base: &[StoredRun], new: &[StoredRun]) -> Failures {
+    pub fn judge(&self, base: &[StoredRun], new: &[StoredRun]) -> Failures {
         let count = |runs: &[StoredRun]| {
             let counts: Option<Vec<(u64, u64)>> = runs.iter().map(StoredRun::failures).collect();
             counts.map(|counts| counts.iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d)))

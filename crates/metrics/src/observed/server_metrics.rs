@@ -180,8 +180,13 @@ impl ServerMetrics {
 
     /// Mean seconds of a phase over the requests of the run, where the server measures it.
     pub fn phase_seconds(&self, phase: Phase) -> Option<f64> {
-        let [sum, count] = phase.counters().map(|name| self.get(name).and_then(Series::growth));
-        Some(sum? / count.filter(|count| *count > 0.0)?)
+        let sum = self.get(phase.counters()[0]).and_then(Series::growth)?;
+        Some(sum / self.phase_count(phase).filter(|count| *count > 0.0)?)
+    }
+
+    /// Requests of the run that went through a phase, where the server counts them.
+    pub fn phase_count(&self, phase: Phase) -> Option<f64> {
+        self.get(phase.counters()[1]).and_then(Series::growth)
     }
 
     /// Tokens per block of the server's prefix cache, where it reports them.

@@ -1,13 +1,11 @@
 //! Workbooks for spreadsheet programs: sheets of strings and numbers in the Office Open XML format (ECMA-376), with
 //! as few parts as possible.
 
-mod zip;
-
 use std::path::Path;
 
 use tacho_core::json::Value;
+use tacho_record::zip::Zip;
 
-use self::zip::Zip;
 use crate::Error;
 use crate::json::write_whole;
 use crate::style::harmless_line;
@@ -66,16 +64,16 @@ pub fn sheet_names(wanted: &[String]) -> Vec<String> {
 
 pub fn write(path: &Path, sheets: &[Sheet]) -> Result<(), Error> {
     let mut zip = Zip::default();
-    zip.add("[Content_Types].xml", &content_types(sheets.len()));
-    zip.add("_rels/.rels", &relations(&[("officeDocument", "xl/workbook.xml".to_owned())]));
-    zip.add("xl/workbook.xml", &workbook(sheets));
+    zip.add("[Content_Types].xml", content_types(sheets.len()).as_bytes());
+    zip.add("_rels/.rels", relations(&[("officeDocument", "xl/workbook.xml".to_owned())]).as_bytes());
+    zip.add("xl/workbook.xml", workbook(sheets).as_bytes());
     let mut parts: Vec<(&str, String)> =
         (1..=sheets.len()).map(|number| ("worksheet", format!("worksheets/sheet{number}.xml"))).collect();
     parts.push(("styles", "styles.xml".to_owned()));
-    zip.add("xl/_rels/workbook.xml.rels", &relations(&parts));
-    zip.add("xl/styles.xml", &styles());
+    zip.add("xl/_rels/workbook.xml.rels", relations(&parts).as_bytes());
+    zip.add("xl/styles.xml", styles().as_bytes());
     for (at, sheet) in sheets.iter().enumerate() {
-        zip.add(&format!("xl/worksheets/sheet{}.xml", at + 1), &worksheet(sheet));
+        zip.add(&format!("xl/worksheets/sheet{}.xml", at + 1), worksheet(sheet).as_bytes());
     }
     let bytes = zip.finish();
     write_whole(path, |out| std::io::Write::write_all(out, &bytes))

@@ -1,0 +1,190 @@
+//! `tacho reproduce`: sends the requests of a bundle again and says whether the server agrees with the result.
+
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use tacho_core::json::Value;
+use tacho_decide::agreement::{Agreement, Compared, agreement, overall};
+use tacho_decide::gate::{FailureRule, Judgement};
+use tacho_decide::verify::Weight;
+use tacho_metrics::{Samples, Trust};
+use tacho_record::{RunRecord, StoredRun};
+use tacho_report::Progress;
+use tacho_report::compare::forest::{ForestRow, forest};
+use tacho_report::json::{Detail, ResultFile, SaveMode, save};
+use tacho_report::style::{Ink, fold, harmless_line};
+use tacho_run::ServePlan;
+use tacho_run::serve::{Contact, LogPlan, LogStart, prepare, run as run_serve, workload_digest};
+use tacho_sim::Server;
+
+use super::opened::Opened;
+use super::plan::Source;
+use super::verify::Verified;
+use crate::args::bundle::ReproduceArgs;
+use crate::args::program::build;
+use crate::args::serve::ServeArgs;
+use crate::commands::screen::Screen;
+use crate::commands::serve::{plan, simulator};
+use crate::commands::sim::hub;
+use crate::exit::{Exit, note, saved};
+use crate::interrupt::Interrupt;
+
+pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
+    let flags = &args.flags;
+    let interrupt = Interrupt::catch()?;
+    let opened = Opened::read(&flags.bundle[0])?;
+    let checked = Verified::of(&opened, None)?;
+    if let Some(finding) = checked.findings.iter().find(|finding| finding.weight == Weight::Invalid) {
+        note(&format!("warning: the bundle is INVALID: {} (tacho verify shows all reasons)", finding.text));
+    }
+    let again = Again::of(&opened, args)?;
+    if let Some(directory) = &flags.result_dir {
+        crate::commands::sweep::make_directory(directory, "--result-dir")?;
+    }
+    interrupt.measuring();
+    let mut records = Vec::new();
+    for number in 1..=flags.num_runs {
+        note(&format!("run {number} of {}: {} requests", flags.num_runs, opened.record.measured.samples.len()));
+        let record = again.once(args, number, &interrupt)?;
+        if record.setup.interrupted {
+            return Ok(Exit::Interrupted);
+        }
+        records.push(record);
+    }
+    let samples: Vec<&Samples> = records.iter().map(|record| &record.measured.samples).collect();
+    let margin = flags.margin.unwrap_or_default();
+    let found = agreement(&opened.record.measured.samples, &samples, margin, flags.confidence);
+    let failures = FailureRule { most: None }.judge(&stored(std::slice::from_ref(&opened.record))?, &stored(&records)?);
+    let answer = match failures.judgement {
+        // Times that the client may have made itself decide nothing.
+        _ if records.iter().any(|record| !kept_up(record)) => Agreement::Inconclusive,
+        Judgement::Beyond => Agreement::Differs,
+        _ => overall(&found),
+    };
+    let lines = lines(answer, &found, &opened, &records, args, failures.judgement == Judgement::Beyond);
+    tacho_report::out().write_all(lines.as_bytes())?;
+    Ok(match answer {
+        Agreement::Agrees => Exit::Done,
+        Agreement::Inconclusive if flags.allow_inconclusive => Exit::Done,
+        _ => Exit::Gate,
+    })
+}
+
+fn stored(records: &[RunRecord]) -> anyhow::Result<Vec<StoredRun>> {
+    let one = |record| Ok(StoredRun::from_dict(&ResultFile::new(record, Detail::Brief).to_dict())?);
+    records.iter().map(one).collect()
+}
+
+/// The requests of a bundle, against another server.
+struct Again {
+    source: Source,
+    /// The simulator, if it is the server.
+    simulator: Option<Server>,
+    digest: Option<String>,
+    builtin: bool,
+}
+
+impl Again {
+    fn of(opened: &Opened, args: &ReproduceArgs) -> anyhow::Result<Self> {
+        let connection = &args.connection;
+        let source = match opened.workload() {
+            Some(path) => Source::saved(&path, Some(connection), opened.is_builtin())?,
+            None => opened
+                .recipe()
+                .context("the bundle has no workload.jsonl, and its requests cannot be made again")?
+                .at(connection)?,
+        };
+        let digest = opened.digest();
+        let mut on = connection.clone();
+        on.put("--model", Value::from(opened.record.setup.model_id.clone()));
+        let simulator = simulator::start(&ServeArgs::read(on)?)?;
+        Ok(Again { source, simulator, digest, builtin: opened.is_builtin() })
+    }
+
+    fn once(&self, args: &ReproduceArgs, number: usize, interrupt: &Interrupt) -> anyhow::Result<RunRecord> {
+        let serve = self.source.args();
+        let screen = Screen::open(&serve.live, true, Progress::Hidden)?;
+        let mut plan = ServePlan { hub: hub(), ..plan::of(serve, self.simulator.as_ref())? };
+        plan.tokenizer = self.source.plan(&plan.hub)?.tokenizer;
+        let place = args.flags.result_dir.as_ref().map(|directory| directory.join(format!("reproduced-{number}.json")));
+        plan.log = place.as_ref().map(|path| LogPlan {
+            directory: path.with_extension("rows"),
+            start: LogStart::AtOnce,
+            required: true,
+            tacho: format!("tacho {}", build()),
+            command: Vec::new(),
+            room: LogPlan::ROOM,
+        });
+        let contact = if self.builtin { Contact::Minimal } else { Contact::Server };
+        let prepared = prepare(&plan, contact, &screen)?;
+        let digest = workload_digest(&plan, &prepared)?;
+        if let Some(stated) = self.digest.as_ref().filter(|stated| **stated != digest) {
+            bail!("these requests have digest {digest}, and those of the result {stated}: nothing was sent");
+        }
+        let record = run_serve(&plan, prepared, &interrupt.stop, &screen)?;
+        if let Some(path) = place {
+            save(&record, &path, Detail::PerRequest, SaveMode::New)?;
+            saved(&path);
+        }
+        Ok(record)
+    }
+}
+
+fn lines(
+    answer: Agreement,
+    found: &[Compared],
+    opened: &Opened,
+    records: &[RunRecord],
+    args: &ReproduceArgs,
+    fails: bool,
+) -> String {
+    let (width, color) = tacho_report::style::screen();
+    let margin = args.flags.margin.unwrap_or_default();
+    let named = |wanted: Agreement| {
+        let keys = found.iter().filter(|one| one.agreement == wanted).map(|one| one.key);
+        keys.chain(fails.then_some("failed requests").filter(|_| wanted == Agreement::Differs))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let head = match records.iter().all(kept_up) {
+        true => format!("{} {}", answer.text(), named(answer)).trim_end().to_owned(),
+        false => format!("{}: the client did not keep up", answer.text()),
+    };
+    let mut lines = fold(&ink(answer).paint(color, &head), width, 2);
+    let row = |one: &Compared| ForestRow {
+        verdict: (one.agreement.text(), ink(one.agreement)),
+        name: one.key.to_owned(),
+        values: (one.base, one.new),
+        change: one.change,
+        scale: tacho_decide::compare::Scale::Relative,
+        interval: one.interval,
+        limits: vec![-margin, margin],
+        note: String::new(),
+    };
+    lines.extend(forest(&found.iter().map(row).collect::<Vec<_>>(), width, color));
+    let doubt = records.iter().find(|record| !kept_up(record)).and_then(|record| record.trust.as_ref());
+    let (theirs, ours) = (&opened.record.provenance.server, &records[0].provenance.server);
+    let servers = theirs.name().zip(ours.name()).filter(|(one, other)| one != other);
+    let notes = [
+        doubt.map(|trust| format!("warning[client_unreliable]: {}", trust.text())),
+        servers.map(|(one, other)| format!("the servers state other versions: {one} in the bundle, {other} here")),
+        (records.len() == 1).then(|| {
+            "One run on each side: what differs from run to run is not in the intervals. --num-runs 4 adds it."
+                .to_owned()
+        }),
+    ];
+    lines.extend(notes.into_iter().flatten().flat_map(|text| fold(&text, width, 2)));
+    lines.iter().map(|line| if color { format!("{line}\n") } else { harmless_line(line) + "\n" }).collect()
+}
+
+fn kept_up(record: &RunRecord) -> bool {
+    record.trust.as_ref().is_none_or(Trust::is_ok)
+}
+
+fn ink(answer: Agreement) -> Ink {
+    match answer {
+        Agreement::Agrees => Ink::Green,
+        Agreement::Differs => Ink::Red,
+        Agreement::Inconclusive => Ink::Yellow,
+    }
+}
