@@ -191,7 +191,8 @@ mod tests {
             telemetry: {
                 let mut telemetry = Telemetry::default();
                 telemetry.add(1.0, [("host".to_owned(), "cpu", "%", 5.0)]);
-                Telemetry { gpus: vec!["H200".into()], ..telemetry }
+                let (driver, cuda) = (Some("550.54".into()), Some("12.4".into()));
+                Telemetry { gpus: vec!["H200".into()], driver, cuda, ..telemetry }
             },
             ranks: vec![RankUse {
                 rank: 1,

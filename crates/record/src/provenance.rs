@@ -36,6 +36,20 @@ tacho_core::record! {
         pub engine: Option<String> = None,
         /// Its version.
         pub version: Option<String> = None,
+        /// Its start command, by --server-command, without secrets.
+        pub command: Option<String> = None,
+        /// The weights that it serves: the root of the model in /v1/models, or its path.
+        pub model: Option<String> = None,
+        /// The revision of the weights.
+        pub revision: Option<String> = None,
+        /// The label or digest of its container image.
+        pub image: Option<String> = None,
+        /// Its GPUs.
+        pub gpus: Option<String> = None,
+        /// The driver of its GPUs.
+        pub driver: Option<String> = None,
+        /// The version of CUDA.
+        pub cuda: Option<String> = None,
         /// Settings by name.
         pub settings: Vec<(String, String)> => ByKey = Vec::new(),
     }
@@ -49,6 +63,19 @@ impl ServerFacts {
             (Some(engine), None) => Some(engine.clone()),
             (None, version) => version.as_ref().map(|version| format!("version {version}")),
         }
+    }
+
+    /// What a reader needs to start the same server: name and value, `None` where it is not known.
+    pub fn stack(&self) -> [(&'static str, Option<&str>); 7] {
+        [
+            ("server command", self.command.as_deref()),
+            ("weights", self.model.as_deref()),
+            ("revision", self.revision.as_deref()),
+            ("image", self.image.as_deref()),
+            ("GPUs", self.gpus.as_deref()),
+            ("GPU driver", self.driver.as_deref()),
+            ("CUDA", self.cuda.as_deref()),
+        ]
     }
 }
 
@@ -71,6 +98,13 @@ mod tests {
             server: ServerFacts {
                 engine: Some("vLLM".into()),
                 version: Some("0.32.0".into()),
+                command: Some("vllm serve m".into()),
+                model: Some("org/m".into()),
+                revision: Some("ab12".into()),
+                image: Some("sha256:cd".into()),
+                gpus: Some("8× H200".into()),
+                driver: Some("550.54".into()),
+                cuda: Some("12.4".into()),
                 settings: vec![("block_size".into(), "16".into())],
             },
         };

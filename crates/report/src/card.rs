@@ -13,7 +13,7 @@ use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
 use self::draw::{Card, Curve, Tile};
 use crate::Error;
 use crate::console::{bounds, interval_of};
-use crate::distinct::{by_key, distinct};
+use crate::distinct::{counted, distinct};
 use crate::html::Tone;
 use crate::html::hero::load;
 use crate::html::run::About;
@@ -205,10 +205,11 @@ impl Origin<'_> {
 
     /// The GPUs, or the client's processors if no GPU was found.
     fn hardware(&self) -> Option<String> {
-        let kinds = by_key(self.gpus.iter().map(|gpu| (gpu, ())));
-        if !kinds.is_empty() {
-            let kinds = kinds.iter().map(|(name, gpus)| format!("{}× {name}", gpus.len()));
-            return Some(kinds.collect::<Vec<_>>().join(", "));
+        let server = &self.provenance.server;
+        let gpus = server.gpus.clone().unwrap_or_else(|| counted(&self.gpus));
+        if !gpus.is_empty() {
+            let driver = server.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
+            return Some(gpus + &driver);
         }
         let host = self.provenance.host.as_ref().filter(|host| !host.cpu.is_empty())?;
         Some(format!("client on {}× {}", host.cpus, host.cpu))

@@ -22,3 +22,9 @@ pub(crate) fn by_key<K: PartialEq, T>(items: impl IntoIterator<Item = (K, T)>) -
     }
     groups
 }
+
+/// The names with how many there are of each, as in `8× NVIDIA H200`.
+pub(crate) fn counted(names: &[String]) -> String {
+    let kinds = by_key(names.iter().map(|name| (name, ())));
+    kinds.iter().map(|(name, all)| format!("{}× {name}", all.len())).collect::<Vec<_>>().join(", ")
+}

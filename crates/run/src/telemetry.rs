@@ -43,7 +43,9 @@ impl Telemetries {
     pub(crate) fn run(&self, over: &AtomicBool) -> Telemetry {
         let own = self.gpus.as_ref().map(Gpus::names).unwrap_or_default();
         let others = self.exporters.iter().flat_map(|exporter| exporter.models.iter().cloned());
-        let mut telemetry = Telemetry { gpus: own.into_iter().chain(others).collect(), ..Telemetry::default() };
+        let (driver, cuda) = self.gpus.as_ref().map(Gpus::versions).unwrap_or_default();
+        let gpus = own.into_iter().chain(others).collect();
+        let mut telemetry = Telemetry { gpus, driver, cuda, ..Telemetry::default() };
         let (mut host, mut pages) = (Host::default(), Pages::default());
         loop {
             let last = over.load(Ordering::Relaxed);

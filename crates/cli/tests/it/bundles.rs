@@ -497,9 +497,31 @@ fn a_response_cache_in_front_is_named() {
     for (port, is_cached) in [(place.port, false), (cache, true)] {
         let url = format!("http://127.0.0.1:{port}");
         let run = [
-            "serve", "--base-url", &url, "--tokenizer", "gpt2", "--dataset-name", "custom", "--dataset-path", "own.jsonl",
-            "--skip-chat-template", "--disable-shuffle", "--num-prompts", "40", "--request-rate", "20", "--ignore-eos",
-            "--save-result", "--result-filename", "r.json", "--no-log", "--save-detailed", "--save-workload", "w.jsonl",
+            "serve",
+            "--base-url",
+            &url,
+            "--tokenizer",
+            "gpt2",
+            "--dataset-name",
+            "custom",
+            "--dataset-path",
+            "own.jsonl",
+            "--skip-chat-template",
+            "--disable-shuffle",
+            "--custom-output-len",
+            "24",
+            "--num-prompts",
+            "40",
+            "--request-rate",
+            "20",
+            "--ignore-eos",
+            "--save-result",
+            "--result-filename",
+            "r.json",
+            "--no-log",
+            "--save-detailed",
+            "--save-workload",
+            "w.jsonl",
         ];
         let output = place.run(&run);
         assert!(output.status.success(), "{}", stderr(&output));

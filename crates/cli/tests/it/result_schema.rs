@@ -28,7 +28,12 @@ Every key of the JSON that `--save-result` writes. The top level has the keys of
 ";
 
 /// Keys that require a GPU, ranks, a prefix cache, a reasoning or a draft model, or a run long enough for a steady state.
-const NOT_SEEN: [&str; 28] = [
+const NOT_SEEN: [&str; 33] = [
+    "cuda",
+    "driver",
+    "image",
+    "model",
+    "revision",
     "from",
     "to",
     "tokens_per_s",

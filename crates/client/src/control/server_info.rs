@@ -18,6 +18,12 @@ pub struct ServerInfo {
     pub version: Option<String>,
     /// The engine, if only one has this endpoint.
     pub engine: Option<String>,
+    pub model: Option<String>,
+    pub revision: Option<String>,
+    pub image: Option<String>,
+    pub gpus: Option<String>,
+    pub driver: Option<String>,
+    pub cuda: Option<String>,
     pub settings: Vec<(String, String)>,
 }
 
@@ -48,6 +54,14 @@ const SETTINGS: [&str; 19] = [
     "tp_size",
 ];
 
+/// Settings in the parts of vLLM's /server_info, which its development mode has.
+const VLLM_SETTINGS: [(&str, &[&str]); 4] = [
+    ("model_config", &["dtype", "quantization"]),
+    ("parallel_config", &["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]),
+    ("scheduler_config", &["max_num_seqs", "max_num_batched_tokens", "async_scheduling"]),
+    ("cache_config", &["kv_cache_size_tokens"]),
+];
+
 /// Queries the server. Properties that it does not state, or not in time, stay unknown.
 pub fn server_info(caller: &Caller) -> ServerInfo {
     let get = |path: &str| {
@@ -59,19 +73,69 @@ pub fn server_info(caller: &Caller) -> ServerInfo {
         let stated = get(path);
         let version = stated.as_ref().and_then(|stated| plain(stated.get("version")?));
         if let (Some(stated), Some(version)) = (stated, version) {
-            let setting = |key: &&str| Some(((*key).to_owned(), plain(stated.get(key)?)?));
-            let settings = SETTINGS.iter().filter_map(setting).collect();
-            let (version, engine) = simulator(&stated).unwrap_or((version, engine.map(str::to_owned)));
-            info = ServerInfo { version: Some(version), engine, settings };
+            let simulator = simulator(&stated);
+            let is_vllm = path == "/version" && simulator.is_none();
+            info.read(&stated);
+            (info.version, info.engine) = match simulator {
+                Some((version, engine)) => (Some(version), engine),
+                None => (Some(version), engine.map(str::to_owned)),
+            };
+            is_vllm
+                .then(|| get("/server_info?config_format=json"))
+                .flatten()
+                .iter()
+                .for_each(|all| info.read_vllm(all));
             break;
         }
     }
     let models = get("/v1/models");
     let first = models.as_ref().and_then(|models| models.get("data")?.as_list()?.first());
-    if let Some(length) = first.and_then(|model| plain(model.get("max_model_len")?)) {
-        info.settings.push(("max_model_len".to_owned(), length));
-    }
+    let of_model = |key: &str| first.and_then(|model| plain(model.get(key)?));
+    info.model = info.model.or_else(|| of_model("root"));
+    info.settings.extend(of_model("max_model_len").map(|length| ("max_model_len".to_owned(), length)));
     info
+}
+
+impl ServerInfo {
+    /// Reads what SGLang and TGI state at their top.
+    fn read(&mut self, stated: &Value) {
+        let first = |keys: &[&str]| keys.iter().find_map(|key| plain(stated.get(key)?));
+        let setting = |key: &&str| Some(((*key).to_owned(), plain(stated.get(key)?)?));
+        self.settings = SETTINGS.iter().filter_map(setting).collect();
+        self.model = first(&["model_path", "model_id"]);
+        self.revision = first(&["revision", "model_sha"]);
+        self.image = first(&["docker_label"]);
+    }
+
+    /// Reads the configuration and the environment of vLLM.
+    fn read_vllm(&mut self, stated: &Value) {
+        let (config, system) = (stated.get("vllm_config"), stated.get("system_env"));
+        let part = |name: &str, key: &str| plain(config?.get(name)?.get(key)?);
+        let of_system = |key: &str| plain(system?.get(key)?);
+        let named = |(name, keys): &(&'static str, &'static [&'static str])| {
+            let name = *name;
+            keys.iter().filter_map(move |key| Some(((*key).to_owned(), part(name, key)?))).collect::<Vec<_>>()
+        };
+        self.settings.extend(VLLM_SETTINGS.iter().flat_map(named));
+        self.model = self.model.take().or_else(|| part("model_config", "model"));
+        self.revision = part("model_config", "revision");
+        (self.driver, self.cuda) = (of_system("nvidia_driver_version"), of_system("cuda_runtime_version"));
+        self.gpus = system.and_then(|system| gpus(system.get("nvidia_gpu_models")?.as_str()?));
+    }
+}
+
+/// The GPUs of a list with lines such as `GPU 0: NVIDIA H200`, counted by name.
+fn gpus(lines: &str) -> Option<String> {
+    let names = lines.lines().filter_map(|line| plain(&Value::from(line.split_once(": ")?.1.trim())));
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let texts: Vec<String> = counts.iter().map(|(name, count)| format!("{count}× {name}")).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 /// The version and the name of tacho's simulator, which otherwise answers like vLLM.
@@ -95,6 +159,26 @@ fn plain(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_of_vllm_states_its_stack() {
+        let text = r#"{"vllm_config": {"model_config": {"model": "org/m", "revision": "ab12", "dtype": "bfloat16"},
+            "scheduler_config": {"max_num_seqs": 256}, "other": {"api_key": "secret"}},
+            "system_env": {"nvidia_driver_version": "550.54", "cuda_runtime_version": "12.4",
+            "nvidia_gpu_models": "GPU 0: NVIDIA H200\nGPU 1: NVIDIA H200"}}"#;
+        let mut info = ServerInfo::default();
+        info.read_vllm(&tacho_core::json::parse(text).unwrap());
+        let texts = [&info.model, &info.revision, &info.driver, &info.cuda, &info.gpus];
+        let expected = ["org/m", "ab12", "550.54", "12.4", "2× NVIDIA H200"];
+        assert_eq!(texts.map(|text| text.as_deref().unwrap()), expected);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(info.settings, [pair("dtype", "bfloat16"), pair("max_num_seqs", "256")]);
+        info.read(
+            &tacho_core::json::parse(r#"{"model_id": "m", "model_sha": "cd", "docker_label": "sha-1"}"#).unwrap(),
+        );
+        assert_eq!((info.revision.as_deref(), info.image.as_deref()), (Some("cd"), Some("sha-1")));
+        assert_eq!(gpus("none"), None);
+    }
 
     #[test]
     fn only_short_printable_values_are_kept() {

@@ -9,7 +9,8 @@ use tacho_metrics::server_metrics::Series;
 use tacho_metrics::vocabulary::Concept;
 use tacho_record::RunRecord;
 
-use super::rows::{RowAudit, SeenRow};
+use super::rows::RowAudit;
+use super::seen::SeenRow;
 use super::{Check, Finding};
 
 /// Fewest output tokens of a response whose decode time says something.

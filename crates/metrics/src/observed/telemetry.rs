@@ -21,6 +21,10 @@ tacho_core::record! {
     pub struct Telemetry {
         /// The GPUs by name, in the order of their numbers.
         pub gpus: Vec<String>,
+        /// The driver of this machine's GPUs.
+        pub driver: Option<String> = None,
+        /// The version of CUDA that the driver supports.
+        pub cuda: Option<String> = None,
         /// Sample times, in seconds since the run's origin.
         pub times: Vec<f64>,
         /// The quantities.

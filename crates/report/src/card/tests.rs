@@ -35,7 +35,7 @@ fn record(count: usize) -> RunRecord {
         command: Some("/bin/tacho serve --model m --api-key '***' --request-rate 10 --card x.png".into()),
         seed: Some(7),
         dataset: Some("random".into()),
-        server: ServerFacts { engine: Some("vLLM".into()), version: Some("0.32.0".into()), settings: Vec::new() },
+        server: ServerFacts { engine: Some("vLLM".into()), version: Some("0.32.0".into()), ..ServerFacts::default() },
         ..Provenance::default()
     };
     record.measured.telemetry.gpus = vec!["NVIDIA H200".into(), "NVIDIA H200".into()];

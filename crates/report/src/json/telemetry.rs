@@ -17,6 +17,10 @@ view! {
         samples: usize = record.measured.telemetry.times.len(),
         /// Names of the GPUs.
         gpus: Vec<String> = record.measured.telemetry.gpus.clone(),
+        /// Driver of the GPUs of the client's machine.
+        driver: Optional<String> = record.measured.telemetry.driver.clone(),
+        /// Version of CUDA that it supports.
+        cuda: Optional<String> = record.measured.telemetry.cuda.clone(),
         /// Energy of the GPUs, J.
         energy_j: Optional<f64> = energy.map(|energy| energy.joules),
         /// Mean power of the GPUs, W.

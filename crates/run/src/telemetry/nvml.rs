@@ -79,6 +79,18 @@ impl Gpus {
         self.devices.iter().map(|device| name(&self.library, *device).unwrap_or_default()).collect()
     }
 
+    /// The versions of the driver and of CUDA.
+    pub(super) fn versions(&self) -> (Option<String>, Option<String>) {
+        let mut text = [0_u8; NAME_BYTES];
+        let buffer = text.as_mut_ptr().cast();
+        let driver =
+            call!(self.library, c"nvmlSystemGetDriverVersion", buffer => *mut c_char, NAME_BYTES as c_uint => c_uint);
+        let driver = driver.and_then(|()| Some(CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned()));
+        let mut cuda: c_int = 0;
+        let known = call!(self.library, c"nvmlSystemGetCudaDriverVersion_v2", &raw mut cuda => *mut c_int);
+        (driver, known.map(|()| format!("{}.{}", cuda / 1000, cuda % 1000 / 10)))
+    }
+
     /// The readings of each GPU; those it does not support are omitted.
     pub(super) fn sample(&self) -> Vec<Found> {
         let named = |index: usize| move |(name, unit, value)| (format!("gpu{index}"), name, unit, value);

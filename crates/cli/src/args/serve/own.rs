@@ -8,7 +8,8 @@ use tacho_loadgen::MAX_WORKERS;
 use tacho_run::serve::GradeRule;
 
 use super::groups::{
-    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
+    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, FILES, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY,
+    WARMUP,
 };
 use crate::args::presets::{NAMES, PRESETS};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
@@ -90,6 +91,10 @@ flags! {
             reset_caches: bool = switch(&["--reset-caches"], &WARMUP,
                 "Empty the server's prefix and multimodal caches after the warm-up. vLLM needs VLLM_SERVER_DEV_MODE=1; \
                  --backend sglang uses /flush_cache. A refusal ends the run.").tagged(NEEDS_SERVER);
+        ]
+        STATED [
+            server_command: Option<String> = own(&["--server-command"], Str, "TEXT", Unset, &FILES,
+                "Start command of the server, to store in the result: its API does not state it. Secrets in it are replaced by ***.").tagged(NEEDS_SERVER);
         ]
         COSTS [
             gpu_hour_price: Option<f64> = own(&["--gpu-hour-price"], Float, "PRICE", Unset, &COST,

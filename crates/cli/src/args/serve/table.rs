@@ -115,6 +115,7 @@ const OURS: &[Flag] = rows!(
     own::COSTS,
     own::SCRAPING,
     telemetry::SAMPLING,
+    own::STATED,
     report::FILES_ROWS,
     stages::FLAGS,
     stops::FLAGS,

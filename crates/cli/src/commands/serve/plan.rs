@@ -293,7 +293,8 @@ fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance
     let server = ServerFacts {
         engine: simulator.map(|server| format!("tacho simulator, profile {}", server.profile())),
         version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),
-        settings: Vec::new(),
+        command: own.server_command.as_ref().map(|command| redact_words(std::slice::from_ref(command)).concat()),
+        ..ServerFacts::default()
     };
     let source = own.workload.clone().or_else(|| args.sessions.file.clone());
     (!own.strict_parity).then(|| Provenance {

@@ -6,7 +6,7 @@ use tacho_record::metric::Known;
 
 use super::About;
 use crate::console::{audio_times, bounds, costs, interval_of as interval, within_slo};
-use crate::distinct::{by_key, distinct};
+use crate::distinct::{by_key, counted, distinct};
 use crate::failures::{Failures, by_kind};
 use crate::html::hero::{self, Head, Tone, card, fact_card, load};
 use crate::html::{escape, facts_table};
@@ -213,6 +213,23 @@ pub(super) fn ranks(record: &RunRecord) -> String {
     format!("<h2>Ranks</h2><table class=\"facts\"><tr>{heads}</tr>{rows}</table>")
 }
 
+/// What a reader needs to start the same server. The simulator has no hardware, and a run under strict parity asks for
+/// nothing.
+fn stack(record: &RunRecord) -> Vec<(&'static str, Option<String>)> {
+    let (server, telemetry) = (&record.provenance.server, &record.measured.telemetry);
+    let is_simulated = server.engine.as_ref().is_some_and(|engine| engine.starts_with("tacho simulator"));
+    if is_simulated || record.is_predicted() || record.setup.strict_parity {
+        return Vec::new();
+    }
+    let sampled = |name: &str| match name {
+        "GPUs" => Some(counted(&telemetry.gpus)).filter(|text| !text.is_empty()),
+        "GPU driver" => telemetry.driver.clone(),
+        "CUDA" => telemetry.cuda.clone(),
+        _ => None,
+    };
+    server.stack().map(|(name, stated)| (name, stated.map(str::to_owned).or_else(|| sampled(name)))).into()
+}
+
 /// The provenance of the run, as a table at the page's end.
 pub(super) fn facts(record: &RunRecord) -> String {
     let (setup, origin) = (&record.setup, &record.provenance);
@@ -243,7 +260,10 @@ pub(super) fn facts(record: &RunRecord) -> String {
         ("tacho", origin.tacho.clone()),
     ];
     let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    let facts = facts_table(known.chain(setup.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str()))));
+    let stack = stack(record);
+    let stack = stack.iter().map(|(name, value)| (*name, value.as_deref().unwrap_or("not known")));
+    let facts =
+        facts_table(known.chain(stack).chain(setup.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str()))));
     let settings = match origin.server.settings.as_slice() {
         [] => String::new(),
         settings => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tacho_client::Rules;
-use tacho_client::control::{Caller, server_info};
+use tacho_client::control::{Caller, ServerInfo, server_info};
 use tacho_core::EventSink;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::server_metrics::{cache_settings, engine};
@@ -66,10 +66,12 @@ impl<'a> Server<'a> {
         let Some(known) = prepared.provenance(plan) else { return Provenance::default() };
         let mut server = known.server.clone();
         let may_ask = !stop.draining() && plan.endpoint.rules != Rules::Vllm;
-        if server == ServerFacts::default() && may_ask {
-            let info = server_info(&self.callers[0]);
-            server.engine = info.engine.or_else(|| engine(after.text()).map(str::to_owned));
-            (server.version, server.settings) = (info.version, info.settings);
+        if server.engine.is_none() && may_ask {
+            let ServerInfo { version, engine: stated, model, revision, image, gpus, driver, cuda, settings } =
+                server_info(&self.callers[0]);
+            let engine = stated.or_else(|| engine(after.text()).map(str::to_owned));
+            let command = server.command;
+            server = ServerFacts { engine, version, command, model, revision, image, gpus, driver, cuda, settings };
         }
         server.settings.extend(cache_settings(after.text()));
         Provenance { seed: Some(i64::from(plan.seed)), host: Some(this_host()), server, ..known }
