@@ -1,6 +1,7 @@
 //! Bundles: honest ones of several kinds are valid, forgeries are named, and a run is reproduced.
 //!
 //! `TACHO_BUNDLES=200` sets the number of honest bundles and of forgeries of the generator.
+#![expect(clippy::print_stderr, reason = "measured numbers are shown")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
