@@ -29,14 +29,16 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
         Some(name) => load(name, None, TokenizerMode::Auto)?,
         None => Tokenizer::builtin(),
     };
+    let (sender, finished) = mpsc::channel();
+    let began = Instant::now();
+    // An address that cannot be used leaves no file.
+    let mut recorder = start_recorder(args.listen, &args.to, sender)
+        .with_context(|| format!("cannot pass requests from {} to {}", args.listen, args.to))?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&args.output).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => anyhow!("--output {path} exists: choose another name, or remove it"),
             _ => anyhow!(error).context(format!("--output {path} cannot be created")),
         })?;
-    let (sender, finished) = mpsc::channel();
-    let began = Instant::now();
-    let mut recorder = start_recorder(args.listen, &args.to, sender).context("--to")?;
     say(&[format!("recording {} to {path}: use http://{} instead, Ctrl-C ends it", args.to, recorder.addr())])?;
     let mut trace = Trace { recording: Recording::new(tokenizer), began, rows: 0, others: 0 };
     loop {

@@ -52,3 +52,17 @@ fn recorded_traffic_has_no_content_and_is_replayed() {
     let sent: i64 = rows.iter().map(|row| row["input_length"].as_i64().unwrap()).sum();
     assert!(rows.len() >= 6 && sent > 100, "{trace}");
 }
+
+#[test]
+fn an_unusable_address_leaves_no_file() {
+    let place = Place::new();
+    let output = place.run(&["record", "--to", "https://localhost:8000", "--listen", "127.0.0.1:0"]);
+    let text = stderr(&output);
+    assert!(
+        text.contains(
+            "to https://localhost:8000\ncaused by: \"https://localhost:8000\" is not an address of plain http"
+        ),
+        "{text}"
+    );
+    assert!(!place.file("trace.jsonl").exists());
+}
