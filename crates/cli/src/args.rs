@@ -15,6 +15,7 @@ pub(crate) mod fit;
 mod fuzz;
 pub(crate) mod gate;
 pub(crate) mod help;
+pub(crate) mod history;
 pub(crate) mod multi_turn;
 pub(crate) mod offline;
 pub(crate) mod plan;

@@ -14,6 +14,7 @@ mod fit;
 #[cfg(test)]
 mod fuzz;
 mod gate;
+pub(crate) mod history;
 mod multi_turn;
 mod offline;
 mod outputs;
@@ -48,12 +49,13 @@ use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
 use crate::args::explain::ExplainArgs;
 use crate::args::fit::FitArgs;
 use crate::args::gate::GateArgs;
+use crate::args::history::{AddArgs, DiffArgs, ListArgs, PruneArgs, ShowArgs, SiteArgs, TrendArgs};
 use crate::args::multi_turn::MultiTurnArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::throughput::ThroughputArgs;
 use crate::args::offline::{LatencyArgs, StartupArgs};
 use crate::args::plan::PlanArgs;
-use crate::args::program::{Command, ENGINE, PLANNING, RESULTS, SERIES, SERVER, UTILITIES, task};
+use crate::args::program::{Command, ENGINE, HISTORY, PLANNING, RESULTS, SERIES, SERVER, UTILITIES, task};
 use crate::args::record::RecordArgs;
 use crate::args::report::ReportCommandArgs;
 use crate::args::scenario::long_document::LongDocumentArgs;
@@ -107,6 +109,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(&["verify"], RESULTS, &args::bundle::VERIFY_TABLE, |v| task(VerifyArgs::parse(&v), bundle::verify::run)),
     Command::new(&["reproduce"], RESULTS, &args::bundle::REPRODUCE_TABLE, |v| task(ReproduceArgs::read(&v), bundle::reproduce::run)),
     Command::new(&["report"], RESULTS, &args::report::TABLE, |v| task(ReportCommandArgs::read(&v), report::run)),
+    Command::new(&["history add"], HISTORY, &args::history::ADD_TABLE, |v| task(AddArgs::parse(&v), history::add)),
+    Command::new(&["history list"], HISTORY, &args::history::LIST_TABLE, |v| task(ListArgs::parse(&v), history::list)),
+    Command::new(&["history show"], HISTORY, &args::history::SHOW_TABLE, |v| task(ShowArgs::parse(&v), history::show)),
+    Command::new(&["history trend"], HISTORY, &args::history::TREND_TABLE, |v| task(TrendArgs::parse(&v), history::trend)),
+    Command::new(&["history diff"], HISTORY, &args::history::DIFF_TABLE, |v| task(DiffArgs::parse(&v), history::diff)),
+    Command::new(&["history prune"], HISTORY, &args::history::PRUNE_TABLE, |v| task(PruneArgs::read(&v), history::prune)),
+    Command::new(&["history site"], HISTORY, &args::history::SITE_TABLE, |v| task(SiteArgs::parse(&v), history::site)),
     Command::new(&["sweep plot", "bench sweep plot"], RESULTS, &args::sweep::plot::TABLE, |v| task(PlotArgs::read(&v), sweep::plot::run)),
     Command::new(&["sweep plot_pareto", "bench sweep plot_pareto"], RESULTS, &args::sweep::plot_pareto::TABLE, |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run)),
     Command::new(&["record"], UTILITIES, &args::record::TABLE, |v| task(RecordArgs::parse(&v), record::run)),

@@ -5,6 +5,7 @@ mod args;
 mod code;
 mod commands;
 mod exit;
+mod git;
 mod interrupt;
 mod limits;
 mod logging;

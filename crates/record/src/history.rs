@@ -2,19 +2,21 @@
 //! that jobs can add at the same time and a crash leaves no half of one. `index.parquet` is made from the entries for
 //! programs that read tables; nothing here reads it.
 
+mod entry;
+mod series;
+
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ring::digest::{SHA256, digest};
 use tacho_core::files::read_data;
-use tacho_core::json::{ByKey, Dict, FieldError, Json, Value, dumps, dumps_indented, parse};
+use tacho_core::json::{Dict, FieldError, Json, Value, dumps, dumps_indented, parse};
 use tacho_rowlog::{Columns, Values, write_parquet};
 
-use crate::metric::Known;
-use crate::{ResultFields, ResultKind};
+pub use self::entry::{Entry, EntryKind, better};
+pub use self::series::{Series, differences, names, series};
 
 /// Version of the format.
 const VERSION: u64 = 1;
@@ -25,35 +27,6 @@ const LOCK: &str = ".lock";
 /// Entries under construction start with this; older ones were left by a crash.
 const UNFINISHED: &str = ".new-";
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
-/// Longest text of a tag or setting, in characters, and most tags of an entry.
-const LONGEST_TEXT: usize = 200;
-const MOST_TAGS: usize = 50;
-/// Settings of a result that are columns of the index.
-const SETTINGS: [&str; 8] =
-    ["tool", "model_id", "backend", "label", "request_rate", "max_concurrency", "num_prompts", "burstiness"];
-
-tacho_core::record! {
-    /// A result in a history, without its requests.
-    #[derive(Debug, Clone, PartialEq)]
-    pub struct Entry {
-        /// Version of the format.
-        pub version: u64,
-        /// Its name: the time of the run and a digest of the result.
-        pub id: String,
-        /// Start of the run in UTC, by ISO 8601.
-        pub time: String,
-        /// The file that was added.
-        pub source: String,
-        /// The kind of result.
-        pub kind: ResultKind,
-        /// What the user says about it: commit, branch, hardware.
-        pub tags: Vec<(String, String)> => ByKey = Vec::new(),
-        /// Settings of the run.
-        pub settings: Vec<(String, String)> => ByKey = Vec::new(),
-        /// Its metrics by key.
-        pub metrics: Vec<(String, f64)> => ByKey = Vec::new(),
-    }
-}
 
 /// A history that cannot be read or written.
 #[expect(missing_docs, reason = "the message says it")]
@@ -67,102 +40,10 @@ pub enum HistoryError {
     Index { path: PathBuf, source: tacho_rowlog::Error },
     #[error("{} is not a history: add a result first (tacho history add)", path.display())]
     Missing { path: PathBuf },
-    #[error("the result is none of a benchmark")]
+    #[error("it holds no result of a benchmark")]
     NotAResult,
-}
-
-impl Entry {
-    /// The entry of a result that was started at `time`.
-    ///
-    /// # Errors
-    /// For a result of no benchmark.
-    pub fn new(result: &Dict, time: String, source: &str, tags: &[(String, String)]) -> Result<Self, HistoryError> {
-        let kind = ResultKind::of(result).ok_or(HistoryError::NotAResult)?;
-        let hash = digest(&SHA256, dumps(&Value::Dict(result.clone())).as_bytes());
-        let hash: String = hash.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        let day: String = time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').take(15).collect();
-        let fields = ResultFields(result);
-        let own = result.get("tacho").and_then(Value::as_dict);
-        let numbers = result.iter().chain(own.into_iter().flat_map(Dict::iter));
-        let metric = |(key, value): (&str, &Value)| {
-            Known::find(key)?;
-            Some((key.to_owned(), value.as_f64().filter(|number| number.is_finite())?))
-        };
-        let mut metrics: Vec<(String, f64)> = numbers.filter_map(metric).collect();
-        metrics.extend(DERIVED.iter().filter_map(|(key, of)| Some(((*key).to_owned(), of(fields)?))));
-        let setting = |key: &&str| Some(((*key).to_owned(), setting_text(result.get(key)?)?));
-        let mut settings: Vec<(String, String)> = SETTINGS.iter().filter_map(setting).collect();
-        let provenance = crate::restored::provenance(result);
-        settings.extend(provenance.server.name().map(|server| ("server".to_owned(), short(&server))));
-        settings.extend(provenance.dataset.map(|dataset| ("dataset".to_owned(), short(&dataset))));
-        settings.extend(fields.own("workload").and_then(setting_text).map(|digest| ("workload".to_owned(), digest)));
-        let mut entry = Entry {
-            version: VERSION,
-            id: format!("{day}-{hash}"),
-            time,
-            source: short(source),
-            kind,
-            tags: Vec::new(),
-            settings,
-            metrics,
-        };
-        entry.tag(tags);
-        Ok(entry)
-    }
-
-    /// Sets tags; an existing one is replaced.
-    pub fn tag(&mut self, tags: &[(String, String)]) {
-        for (key, value) in tags.iter().take(MOST_TAGS) {
-            self.tags.retain(|(known, _)| known != key);
-            self.tags.push((short(key), short(value)));
-        }
-    }
-
-    /// A metric.
-    pub fn metric(&self, key: &str) -> Option<f64> {
-        self.metrics.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
-    }
-
-    /// A tag, or else a setting; `kind` and `id` count too.
-    pub fn about(&self, key: &str) -> Option<&str> {
-        let named = |pairs: &'_ [(String, String)]| pairs.iter().position(|(name, _)| name == key);
-        match key {
-            "kind" => Some(self.kind.name()),
-            "id" => Some(&self.id),
-            _ => named(&self.tags)
-                .map(|at| self.tags[at].1.as_str())
-                .or_else(|| named(&self.settings).map(|at| self.settings[at].1.as_str())),
-        }
-    }
-
-    /// Whether it has these tags or settings.
-    pub fn fits(&self, wanted: &[(String, String)]) -> bool {
-        wanted.iter().all(|(key, value)| self.about(key) == Some(value))
-    }
-
-    /// Its commit, shortened, or else its id.
-    pub fn name(&self) -> String {
-        self.about("commit").map_or_else(|| self.id.clone(), |commit| commit.chars().take(10).collect())
-    }
-}
-
-/// Metrics that follow from others: those of Pareto fronts, and energy.
-type Derived = (&'static str, fn(ResultFields<'_>) -> Option<f64>);
-const DERIVED: [Derived; 2] = [
-    ("tokens_per_second_per_user", |fields| fields.number("mean_tpot_ms").filter(|ms| *ms > 0.0).map(|ms| 1e3 / ms)),
-    ("joules_per_output_token", |fields| fields.own("telemetry")?.get("joules_per_output_token")?.as_f64()),
-];
-
-fn short(text: &str) -> String {
-    text.chars().take(LONGEST_TEXT).collect()
-}
-
-fn setting_text(value: &Value) -> Option<String> {
-    match value {
-        Value::Str(text) => Some(short(text)),
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) => Some(dumps(value)),
-        _ => None,
-    }
+    #[error("not added: the run {0}")]
+    Incomplete(&'static str),
 }
 
 /// The directory of a history.
@@ -180,6 +61,14 @@ impl History {
     /// Its directory.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Makes its directory, unless it is there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn open(&self) -> Result<(), HistoryError> {
+        fs::create_dir_all(self.directory.join(RUNS)).map_err(write(&self.directory))
     }
 
     fn run(&self, id: &str) -> PathBuf {
@@ -328,13 +217,13 @@ fn columns(entries: &[Entry]) -> Columns {
     let value = |pairs: &[(String, String)], key: &str| {
         pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     };
-    for key in names(entries.iter().flat_map(|entry| &entry.tags)) {
+    for key in keys(entries.iter().flat_map(|entry| &entry.tags)) {
         columns.push((Cow::Owned(format!("tag_{key}")), texts(&|entry| value(&entry.tags, key))));
     }
-    for key in names(entries.iter().flat_map(|entry| &entry.settings)) {
+    for key in keys(entries.iter().flat_map(|entry| &entry.settings)) {
         columns.push((Cow::Owned(key.to_owned()), texts(&|entry| value(&entry.settings, key))));
     }
-    for key in names(entries.iter().flat_map(|entry| &entry.metrics)) {
+    for key in keys(entries.iter().flat_map(|entry| &entry.metrics)) {
         columns.push((
             Cow::Owned(key.to_owned()),
             Values::Floats(entries.iter().map(|entry| entry.metric(key)).collect()),
@@ -344,7 +233,7 @@ fn columns(entries: &[Entry]) -> Columns {
 }
 
 /// The names in pairs, in the order of their first use.
-fn names<'e, T: 'e>(pairs: impl Iterator<Item = &'e (String, T)>) -> Vec<&'e str> {
+fn keys<'e, T: 'e>(pairs: impl Iterator<Item = &'e (String, T)>) -> Vec<&'e str> {
     let mut names: Vec<&str> = Vec::new();
     pairs.for_each(|(name, _)| {
         if !names.contains(&name.as_str()) {
@@ -368,7 +257,7 @@ mod tests {
 
     fn entry(throughput: f64, day: usize, tags: &[(&str, &str)]) -> Entry {
         let tags: Vec<_> = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Entry::new(&result(throughput), format!("2026-11-{day:02}T10:00:00Z"), "r.json", &tags).unwrap()
+        Entry::new(&result(throughput), &format!("2026-11-{day:02}T10:00:00Z"), "r.json", &tags).unwrap()
     }
 
     #[test]
@@ -381,7 +270,7 @@ mod tests {
         assert_eq!((entry.name().as_str(), entry.metric("latencies")), ("1a2b3c4d5e", None));
         let wanted = |key: &str, value: &str| [(key.to_owned(), value.to_owned())];
         assert!(entry.fits(&wanted("commit", "1a2b3c4d5e6f7")) && !entry.fits(&wanted("branch", "main")));
-        assert!(Entry::new(&Dict::new(), String::new(), "", &[]).is_err());
+        assert!(Entry::new(&Dict::new(), "", "", &[]).is_err());
     }
 
     #[test]

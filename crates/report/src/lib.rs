@@ -12,6 +12,7 @@ pub mod export;
 mod failures;
 pub mod fitted;
 mod groups;
+pub mod history;
 pub mod html;
 pub mod inputs;
 pub mod json;

@@ -11,6 +11,7 @@ use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal, UsageError};
 use super::gate::rules;
 use super::serve::{self, ServeArgs};
+use super::shared::history::HistoryArgs;
 use super::shared::live::LiveArgs;
 use super::shared::tags::ONE_RUN;
 
@@ -104,6 +105,7 @@ pub(crate) struct AbTestArgs {
     /// Seconds per block; `None` if the flags of the load determine its length.
     pub(crate) block: Option<f64>,
     pub(crate) live: LiveArgs,
+    pub(crate) history: HistoryArgs,
 }
 
 impl AbTestArgs {
@@ -122,7 +124,7 @@ impl AbTestArgs {
         }
         let block = flags.block.or(given.is_none().then_some(BLOCK));
         let load = ServeArgs::values_in(v)?;
-        Ok(AbTestArgs { servers, flags, load, block, live: LiveArgs::from(v) })
+        Ok(AbTestArgs { servers, flags, load, block, live: LiveArgs::from(v), history: HistoryArgs::from(v) })
     }
 }
 

@@ -12,6 +12,7 @@ use tacho_run::sweep::LoadVariable;
 
 use super::error::{ArgError, Refusal, unknown_metric};
 use super::serve::{self, ServeArgs};
+use super::shared::history::{self, HistoryArgs};
 use super::shared::live::LiveArgs;
 use super::shared::tags::{ONE_RUN, SETS_LENGTH, SETS_LEVEL};
 
@@ -64,6 +65,7 @@ pub(crate) struct CapacityArgs {
     pub(crate) command: Vec<String>,
     pub(crate) directory: PathBuf,
     pub(crate) live: LiveArgs,
+    pub(crate) history: HistoryArgs,
 }
 
 impl CapacityArgs {
@@ -71,7 +73,8 @@ impl CapacityArgs {
         let flags = CapacityFlags::parse(values)?;
         let mut run = ServeArgs::values_in(values)?;
         let directory = run.get("--result-dir").as_str().unwrap_or("results").into();
-        ["--result-dir", "--result-filename", "--save-result"].iter().for_each(|name| run.forget(name));
+        let own = ["--result-dir", "--result-filename", "--save-result"];
+        own.into_iter().chain(history::FLAGS.iter().map(Flag::long)).for_each(|name| run.forget(name));
         run.put("--metric-percentiles", Value::from(percentiles(&run, &flags.slos)));
         if flags.by == LoadVariable::Sessions && !run.is_given("--sessions") {
             return Err(Refusal::other("--by sessions needs --sessions FILE").into());
@@ -82,7 +85,8 @@ impl CapacityArgs {
         if !run.is_given("--sessions") {
             run.put("--num-prompts", Value::Int(1));
         }
-        Ok(CapacityArgs { flags, run: ServeArgs::read(run)?, command, directory, live: LiveArgs::from(values) })
+        let (live, history) = (LiveArgs::from(values), HistoryArgs::from(values));
+        Ok(CapacityArgs { flags, run: ServeArgs::read(run)?, command, directory, live, history })
     }
 }
 

@@ -84,6 +84,12 @@ static FAMILIES: &[Family] = &[
         what: "backend_type",
         about: "Files that describe the API of a server, for --backend.",
     },
+    Family {
+        words: "history",
+        command: "tacho history",
+        what: "history_type",
+        about: "A local store of results: trends with their changes, comparisons, a static site.",
+    },
     Family { words: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
     Family { words: "", command: "tacho", what: "command", about: "" },
 ];
@@ -155,10 +161,11 @@ pub(crate) const SERVER: &str = "benchmark a server";
 pub(crate) const ENGINE: &str = "benchmark an engine without a server";
 pub(crate) const SERIES: &str = "run many benchmarks";
 pub(crate) const RESULTS: &str = "results and decisions";
+pub(crate) const HISTORY: &str = "results over time";
 pub(crate) const PLANNING: &str = "capacity planning";
 pub(crate) const UTILITIES: &str = "utilities";
 
-pub(crate) const SECTIONS: [&str; 6] = [SERVER, ENGINE, SERIES, RESULTS, PLANNING, UTILITIES];
+pub(crate) const SECTIONS: [&str; 7] = [SERVER, ENGINE, SERIES, RESULTS, HISTORY, PLANNING, UTILITIES];
 
 /// Sections of which the short help has only the names of the commands.
 const FOR_LATER: [&str; 2] = [ENGINE, UTILITIES];

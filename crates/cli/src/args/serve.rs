@@ -50,6 +50,7 @@ use tacho_run::serve::KnownReferences;
 use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
+use super::shared::history::HistoryArgs;
 use super::shared::live::LiveArgs;
 use super::shared::ranks::RankArgs;
 use super::shared::tags::{NEEDS_SERVER, SCREEN, SETS_LENGTH, SETS_LEVEL};
@@ -83,6 +84,7 @@ pub(crate) struct ServeArgs {
     /// The name among several runs; `None` for a single run.
     pub(crate) name: Option<String>,
     pub(crate) live: LiveArgs,
+    pub(crate) history: HistoryArgs,
     pub(crate) telemetry: TelemetryArgs,
     /// The settings of `--workload`, if its file has them.
     pub(crate) saved: Option<saved::Saved>,
@@ -120,6 +122,7 @@ impl ServeArgs {
             points: points::PointArgs::read(&values)?,
             name: None,
             live: LiveArgs::from(&values),
+            history: HistoryArgs::from(&values),
             telemetry: TelemetryArgs::read(&values)?,
             saved: None,
             references: KnownReferences::default(),

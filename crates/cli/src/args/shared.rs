@@ -1,6 +1,7 @@
 //! Flags that several commands have.
 
 pub(crate) mod engine;
+pub(crate) mod history;
 pub(crate) mod live;
 pub(crate) mod ranks;
 pub(crate) mod sign_in;

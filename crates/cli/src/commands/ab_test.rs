@@ -19,6 +19,7 @@ use tacho_report::style::{harmless_line, short_tick};
 use tacho_run::ab_test::{AbTestPlan, Arm, End, Outcome, ab_test};
 
 use self::blocks::Measured;
+use super::history::store::Store;
 use super::{check, gate};
 use crate::args::ab_test::AbTestArgs;
 use crate::args::serve::ServeArgs;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     if let Some(Some(_)) = &load.own.check_outputs {
         return Err(Misused("--check-outputs compares every output of a block: remove its number".to_owned()).into());
     }
-    let destination = destination(&load)?;
+    let (destination, store) = (destination(&load)?, Store::of(&args.history)?);
     let mut blocks = Measured::new(args, &load, &interrupt, destination.as_deref())?;
     let plan = AbTestPlan {
         rules: args.flags.rules.clone(),
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let findings = findings(&load, &outcome.new)?;
     // Without a pair, the error says all.
     if !(outcome.base.is_empty() && matches!(outcome.end, End::Failed(..) | End::OtherRequests(_))) {
-        report(args, &load, &outcome, &findings, destination.as_deref())?;
+        report(args, &load, &outcome, &findings, (destination.as_deref(), store.as_ref()))?;
     }
     let exit = gate::code(outcome.judgement(), load.own.allow_inconclusive)
         .or_worse(check::code(&findings, load.own.allow_inconclusive));
@@ -110,7 +111,7 @@ fn report(
     load: &ServeArgs,
     outcome: &Outcome<anyhow::Error>,
     findings: &[Finding],
-    destination: Option<&Path>,
+    (destination, store): (Option<&Path>, Option<&Store>),
 ) -> anyhow::Result<()> {
     let Outcome { base, new, failures, decisions, seconds, end } = outcome;
     let (stopped, why) = ended(args, end);
@@ -156,6 +157,9 @@ fn report(
     // Write the files first: a closed pipe must not cost the result.
     if let Some(path) = destination {
         write(path, &dumps_indented(&Value::Dict(view.json()), 4))?;
+    }
+    if let Some(store) = store {
+        store.keep_aloud(&view.json(), base.first().map(|run| &run.fields), destination);
     }
     if let Some(path) = args.flags.html.as_ref().filter(|_| !base.is_empty()) {
         write(path, &view.html())?;

@@ -3,7 +3,6 @@
 mod batch;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use tacho_core::json::Value;
@@ -199,8 +198,5 @@ fn timestamp() -> String {
 
 /// The Git revision checked out at the results directory; empty outside of a repository.
 fn revision(base: &Path) -> String {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(base).args(["rev-parse", "HEAD"]).stdin(Stdio::null()).stderr(Stdio::null());
-    let output = git.output().ok().filter(|output| output.status.success());
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    crate::git::git(base, &["rev-parse", "HEAD"]).unwrap_or_default()
 }

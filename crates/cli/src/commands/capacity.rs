@@ -9,6 +9,7 @@ use tacho_core::{EventSink, Note, RunEvent};
 use tacho_run::experiment::{AfterBench, Links, ParamSet, ResetKind};
 use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan, sla};
 
+use super::history::store::Store;
 use super::serve::simulator;
 use super::sweep::{Commands, Files, draw, make_directory, running, screen, supervised, verdict};
 use crate::args::capacity::CapacityArgs;
@@ -26,6 +27,7 @@ const BUDGET: &str = "--budget";
 pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically.
     let interrupt = Interrupt::catch()?;
+    let store = Store::of(&args.history)?;
     let simulator = simulator::start(&args.run)?.map(Rc::new);
     let servers = args.run.base_urls();
     if simulator.is_none() {
@@ -42,10 +44,11 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     let levels = Levels { screen: &screen };
     levels.say(answer::header(&place, &args.flags));
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
-    let files = Files::new(experiment.clone());
+    let files = Files::new(experiment.clone()).of_search(store);
     let (report, answers) = sla(&plan, commands.tools(&files))?;
     screen.close();
     answers.iter().try_for_each(|found| answer::show(&args.flags, found, &experiment))?;
+    files.keep(&answers);
     draw(&experiment)?;
     verdict(&report)
 }

@@ -145,6 +145,7 @@ fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
         ("--report", outputs.page.is_some()),
         ("--card", outputs.card.is_some()),
         ("--save-requests", outputs.requests.is_some()),
+        ("--history", args.history.directory.is_some()),
     ];
     flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
 }
@@ -169,6 +170,7 @@ fn measure(
     let record = with_window(args, record.map_err(|error| remedy::advised(args, error))?);
     // Write the file first: a closed pipe must not cost the result.
     let saved = destination.save(args, &record);
+    destination.keep(args, &record);
     args.outputs.print(&record)?;
     if let Some(path) = saved? {
         inform(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use tacho_core::json::Dict;
-use tacho_decide::search::Criterion;
+use tacho_decide::search::{Criterion, SearchAnswer};
 use tacho_metrics::statistics::Statistic;
 use tacho_record::metric::Known;
 use tacho_report::Progress;
@@ -34,6 +34,7 @@ use tacho_run::sweep::{
 
 use crate::args::shared::live::LiveArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
+use crate::commands::history::store::Store;
 use crate::commands::screen::{Lines, Screen};
 use crate::commands::supervise;
 use crate::exit::{Exit, Misused, misused, saved};
@@ -72,6 +73,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         variable.check(&plan.bench_sets, "the search over load levels")?;
     }
     let dry_run = plan.dry_run;
+    let store = if dry_run { None } else { Store::of(&args.flags.place.history)? };
     if !dry_run {
         if !simulated {
             warn_of_port(&plan)?;
@@ -84,8 +86,10 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         interrupt.farewell(experiment.farewell());
     }
     let files = Files::new(plan.experiment.clone());
-    let report = run_kind(&args.kind, plan, targets, commands.tools(&files))?;
+    let files = if commands.searches { files.of_search(store) } else { files.with(store) };
+    let (report, answers) = run_kind(&args.kind, plan, targets, commands.tools(&files))?;
     sink.close();
+    files.keep(&answers);
     if !dry_run {
         files.conclude(commands.searches);
     }
@@ -99,21 +103,21 @@ fn run_kind(
     sweep: SweepPlan,
     targets: Vec<Vec<Criterion>>,
     tools: Tools<'_>,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<(Report, Vec<SearchAnswer>)> {
     match *kind {
-        SweepKind::Serve => Ok(serve(&sweep, tools)?),
+        SweepKind::Serve => Ok((serve(&sweep, tools)?, Vec::new())),
         SweepKind::Workload { variable, iterations, label } => {
             let at_once = is_tacho(&sweep.bench_cmd);
-            Ok(workload(&WorkloadPlan { sweep, variable, iterations, label, at_once }, tools)?)
+            Ok((workload(&WorkloadPlan { sweep, variable, iterations, label, at_once }, tools)?, Vec::new()))
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
             let flags = SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" };
             let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, flags };
-            let (report, _) = sla(&plan, tools)?;
+            let found = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;
             }
-            Ok(report)
+            Ok(found)
         }
     }
 }
@@ -147,13 +151,15 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
         experiment.make()?;
         interrupt.farewell(experiment.farewell());
     }
-    let files = Files::new(plan.experiment.clone());
+    let store = if plan.dry_run { None } else { Store::of(&args.place.history)? };
+    let files = Files::new(plan.experiment.clone()).with(store);
     let supervised = supervised(args.place.show_stdout)?;
     let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_given };
     // A start-up benchmark starts its engine itself: no server is started.
     let host = Commands::new(&supervised, 0, false, &sink);
     let report = startup(&plan, Tools { bench: &bench, ..host.tools(&files) })?;
     sink.close();
+    files.keep(&[]);
     if !plan.dry_run {
         files.conclude(false);
     }

@@ -62,8 +62,18 @@ fn equal_servers_pass_and_a_slower_one_fails() {
     let place = Place::new();
     let sims = [Sim::start(&place, 20, &[]), Sim::start(&place, 20, &[]), Sim::start(&place, 60, &[])];
     let [a, b, slow] = sims.each_ref().map(|sim| sim.url.as_str());
-    let files =
-        ["--save-result", "--save-detailed", "--result-dir", "r", "--result-filename", "t.json", "--html", "t.html"];
+    let files = [
+        "--save-result",
+        "--save-detailed",
+        "--result-dir",
+        "r",
+        "--result-filename",
+        "t.json",
+        "--html",
+        "t.html",
+        "--history",
+        "h",
+    ];
     let outputs = at_once(&[false, true], |slower| match slower {
         false => test(&place, [a, b], &[&RULE[..], &files, &["--fail-if", "failed>0"]].concat()),
         true => test(&place, [a, slow], &RULE),
@@ -82,6 +92,9 @@ fn equal_servers_pass_and_a_slower_one_fails() {
     }
     let page = std::fs::read_to_string(place.file("t.html")).unwrap();
     assert!(page.contains("ok mean_tpot_ms") && page.contains("<h2>Rules</h2>"));
+    let entry = place.run(&["history", "list", "--history", "h", "--json"]);
+    let entry: serde_json::Value = serde_json::from_str(&stdout(&entry)).unwrap();
+    assert_eq!((&entry[0]["kind"], entry[0]["metrics"]["change_mean_tpot_ms"].is_f64()), (&"ab-test".into(), true));
     let text = stdout(&outputs[1]);
     assert_eq!(outputs[1].status.code(), Some(3), "{text}{}", stderr(&outputs[1]));
     assert!(text.starts_with("REGRESSED mean_tpot_ms\n"), "{text}");

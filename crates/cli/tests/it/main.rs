@@ -14,6 +14,7 @@ mod echo;
 mod fake_hub;
 mod fit;
 mod hints;
+mod history;
 mod hosts;
 mod http2;
 mod hub;

@@ -1,5 +1,7 @@
 //! Flags of `tacho structured-output`.
 
+use std::path::Path;
+
 use tacho_args::declare::*;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
@@ -217,8 +219,5 @@ fn field(flags: &StructuredFlags) -> Result<ConstraintField, Refusal> {
 
 /// Output of git in the current directory.
 fn git(words: &[&str]) -> String {
-    let said = std::process::Command::new("git").args(words).stderr(std::process::Stdio::null()).output().ok();
-    let text =
-        said.filter(|said| said.status.success()).map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
-    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+    crate::git::git(Path::new("."), words).unwrap_or_else(|| "unknown".to_owned())
 }

@@ -7,6 +7,7 @@ use super::{
     content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions, stages, stops, target,
     telemetry,
 };
+use crate::args::shared::history::{self, HISTORY};
 use crate::args::shared::sign_in::{self, SIGN_IN};
 use crate::args::shared::tags::NEEDS_SERVER;
 use crate::args::shared::{live, ranks};
@@ -35,13 +36,14 @@ pub(crate) const GROUPS: &[&Group] = &[
     &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING, &media::MEDIA,
     &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
     &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
-    &ranks::GROUP,
+    &ranks::GROUP, &HISTORY,
 ];
 
 /// All flags but the help; commands that make several runs have them too, see [`ServeArgs::values_in`](super::ServeArgs::values_in).
 #[rustfmt::skip]
 pub(crate) const FLAGS: &[Flag] = rows!(
     VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, replicas::FLAGS, ranks::FLAGS,
+    history::FLAGS,
 );
 
 /// What determines the requests of a run, with the flags of its load that other commands refuse.

@@ -3,6 +3,7 @@
 use tacho_args::declare::*;
 use tacho_run::sweep::LoadVariable;
 
+use crate::args::shared::history::{self, HISTORY, HistoryArgs};
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::ranks::{self, RankArgs};
 
@@ -34,6 +35,7 @@ flags! {
             resume: Option<Option<String>> = vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS, "Resume an interrupted experiment: NAME, or the one of -e.");
         ]
         ..live: LiveArgs;
+        ..history: HistoryArgs;
     }
 }
 
@@ -87,8 +89,8 @@ pub(crate) static SERVE: Table = Table {
         "tacho sweep serve --sim --bench-cmd 'tacho serve --num-prompts 50' --bench-params bench.json",
         "the simulator under several loads",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, OURS, VIEWS, ranks::FLAGS),
+    groups: &[&COMMANDS, &OPTIONS, &OWN, &ranks::GROUP, &HISTORY],
+    flags: rows!(&[HELP], CLIENT, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     ..Table::PLAIN
 };
 
@@ -99,8 +101,8 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
         "tacho sweep serve_workload --sim --bench-cmd 'tacho serve --num-prompts 50' --workload-iters 5",
         "five levels between one request at a time and all at once",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, WORKLOAD_FLAGS, OURS, VIEWS, ranks::FLAGS),
+    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN, &ranks::GROUP, &HISTORY],
+    flags: rows!(&[HELP], CLIENT, WORKLOAD_FLAGS, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     ..Table::PLAIN
 };
 
@@ -121,8 +123,8 @@ pub(crate) static SERVE_SLA: Table = Table {
         "tacho sweep serve_sla --sim --bench-cmd 'tacho serve --num-prompts 200' --sla-params sla.json",
         "with [{\"p99_ttft_ms\": \"<=200\"}] in sla.json",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, VIEWS, ranks::FLAGS),
+    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP, &HISTORY],
+    flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     basics: "\
         --serve-cmd --bench-cmd --sim --serve-params --bench-params --sla-params --sla-variable --sla-tolerance \
         --sla-seconds --sla-budget --num-runs --output-dir --experiment-name --resume --dry-run \
@@ -165,8 +167,8 @@ pub(crate) static STARTUP: Table = Table {
         "tacho sweep startup --startup-cmd 'vllm bench startup --model MODEL' --serve-params serve.json",
         "start-up times over engine settings",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &OWN],
-    flags: rows!(&[HELP], STARTUP_FLAGS, DIRECTORY, ONE_RUN, OUTPUT, ENDING, VIEWS),
+    groups: &[&COMMANDS, &OPTIONS, &OWN, &HISTORY],
+    flags: rows!(&[HELP], STARTUP_FLAGS, DIRECTORY, ONE_RUN, OUTPUT, ENDING, VIEWS, history::FLAGS),
     ..Table::PLAIN
 };
 

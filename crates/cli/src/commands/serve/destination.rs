@@ -10,11 +10,13 @@ use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
+use crate::commands::history::store::Store;
 use crate::exit::Misused;
 
-/// Directory and name of the result file and its side files; `None` if no file is requested.
+/// Directory and name of the result file and its side files, `None` if no file is requested; and the history.
 pub(super) struct Destination {
     file: Option<Place>,
+    history: Option<Store>,
 }
 
 struct Place {
@@ -26,14 +28,14 @@ struct Place {
 impl Destination {
     /// Creates the directory and checks that it is writable before the run starts.
     pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
-        let report = &args.report;
+        let (report, history) = (&args.report, Store::of(&args.history)?);
         let mode = match (report.append_result, report.save_result) {
             (true, _) => Some(SaveMode::Append),
             (false, true) => Some(SaveMode::Overwrite),
             (false, false) => None,
         };
         if mode.is_none() && !report.plot_timeline && !report.plot_dataset_stats {
-            return Ok(Destination { file: None });
+            return Ok(Destination { file: None, history });
         }
         let directory = report.result_dir.as_ref().map(PathBuf::from);
         if let Some(directory) = &directory {
@@ -49,7 +51,7 @@ impl Destination {
         if report.result_filename.is_some() && named.is_dir() {
             return Err(anyhow!("{} is a directory, not a file: check --result-filename", named.display()));
         }
-        Ok(Destination { file: Some(Place { directory, mode }) })
+        Ok(Destination { file: Some(Place { directory, mode }), history })
     }
 
     /// The path of the result file, whether or not the file itself is requested.
@@ -72,6 +74,13 @@ impl Destination {
         }
         self.save_side(args, record)?;
         Ok(Some(path))
+    }
+
+    /// Adds the result to the history, after it was saved.
+    pub(super) fn keep(&self, args: &ServeArgs, record: &RunRecord) {
+        if let Some(store) = &self.history {
+            store.keep_aloud(&super::result(args, record), None, self.path(args, record).as_deref());
+        }
     }
 
     /// Writes the side file of the result, if it is requested.

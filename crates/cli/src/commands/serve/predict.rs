@@ -35,6 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let took = before.elapsed().as_secs_f64() / prediction.runs as f64;
     let record = &prediction.record;
     let saved = destination.save(args, record)?;
+    destination.keep(args, record);
     args.outputs.print(record)?;
     args.outputs.write(record, &About::default())?;
     if let Some(path) = &saved {

@@ -4,24 +4,65 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tacho_core::json::{Dict, Value, dumps_indented, parse};
+use tacho_core::json::{Dict, Json, Value, dumps_indented, parse};
+use tacho_decide::search::SearchAnswer;
 use tacho_report::inputs;
 use tacho_report::json::write_text;
 use tacho_report::tables::sweep::{stats_csv, summary_csv};
 use tacho_run::experiment::{Archive, Failure};
 
 use super::outcome;
+use crate::commands::history::store::Store;
 use crate::exit;
 
+#[derive(Default)]
 pub(crate) struct Files {
     pub(crate) experiment: PathBuf,
     /// The rows of the table as last written.
     rows: RefCell<Vec<Dict>>,
+    history: Option<Store>,
+    is_search: bool,
+    /// The last result, if there is a history.
+    last: RefCell<Option<Dict>>,
+    /// What the history said about each result.
+    kept: RefCell<Vec<Result<String, String>>>,
 }
 
 impl Files {
     pub(crate) fn new(experiment: PathBuf) -> Self {
-        Files { experiment, rows: RefCell::default() }
+        Files { experiment, ..Files::default() }
+    }
+
+    /// The same with a history that every result is added to.
+    pub(crate) fn with(self, history: Option<Store>) -> Self {
+        Files { history, ..self }
+    }
+
+    /// The same for a search, of which only the answers are added: its runs are of loads that it tried.
+    pub(crate) fn of_search(self, history: Option<Store>) -> Self {
+        Files { is_search: true, ..self.with(history) }
+    }
+
+    /// Adds the answers of a search to the history, and says what was added.
+    pub(crate) fn keep(&self, answers: &[SearchAnswer]) {
+        for answer in answers {
+            self.add(&answer.to_json().as_dict().cloned().unwrap_or_default(), &self.experiment);
+        }
+        let kept = self.kept.take();
+        let (count, problem) = (kept.iter().flatten().count(), kept.into_iter().find_map(Result::err));
+        if let Some(store) = self.history.as_ref().filter(|_| count > 0) {
+            exit::note(&format!(
+                "added to {}: {count} {}",
+                store.place(),
+                if count == 1 { "entry" } else { "entries" }
+            ));
+        }
+        problem.iter().for_each(|line| exit::note(line));
+    }
+
+    fn add(&self, result: &Dict, path: &Path) {
+        let kept = self.history.as_ref().map(|store| store.keep(result, self.last.borrow().as_ref(), Some(path)));
+        self.kept.borrow_mut().extend(kept);
     }
 
     /// Prints the summary table, unless a search printed its levels, and the location to standard error; standard output
@@ -96,7 +137,12 @@ impl Archive for Files {
 
     fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure> {
         write(path, &dumps_indented(&Value::Dict(result.clone()), 4))?;
-        fs::remove_file(mark(path)).map_err(|error| Failure::io(path.display(), &error))
+        fs::remove_file(mark(path)).map_err(|error| Failure::io(path.display(), &error))?;
+        *self.last.borrow_mut() = self.history.as_ref().map(|_| result.clone());
+        if !self.is_search {
+            self.add(result, path);
+        }
+        Ok(())
     }
 
     fn discard(&self, path: &Path) {

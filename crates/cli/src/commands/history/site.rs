@@ -1,0 +1,33 @@
+//! `tacho history site`: writes the static site.
+
+use std::path::Path;
+
+use tacho_report::history::{entry_page, file, index};
+use tacho_report::json::write_text;
+
+use super::{some, stored};
+use crate::args::history::SiteArgs;
+use crate::commands::sweep::make_directory;
+use crate::exit::{Exit, note, saved};
+
+/// Writes the pages of the entries, then the index. An entry without a page is left out of the index.
+pub(crate) fn run(args: &SiteArgs) -> anyhow::Result<Exit> {
+    let mut entries = some(&args.history, &args.filter)?;
+    let place = args.output.as_deref().unwrap_or(Path::new("."));
+    make_directory(&place.join("runs"), "--output-dir")?;
+    let write = |name: &str, text: &str| write_text(&place.join(name), text);
+    let mut failed = Vec::new();
+    for entry in &entries {
+        match stored(&args.history, entry).and_then(|result| Ok(entry_page(entry, &result)?)) {
+            Ok(text) => write(&file(entry), &text)?,
+            Err(error) => {
+                note(&format!("warning: left out: {}: {error:#}", entry.id));
+                failed.push(entry.id.clone());
+            }
+        }
+    }
+    entries.retain(|entry| !failed.contains(&entry.id));
+    write("index.html", &index(&args.title, &entries))?;
+    saved(place.join("index.html"));
+    Ok(Exit::Done)
+}

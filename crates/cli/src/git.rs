@@ -1,0 +1,12 @@
+//! Answers of git.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The output of git for the repository around a directory; `None` without git, a repository or an answer.
+pub(crate) fn git(directory: &Path, words: &[&str]) -> Option<String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(directory).args(words).stdin(Stdio::null()).stderr(Stdio::null());
+    let said = git.output().ok().filter(|said| said.status.success())?;
+    Some(String::from_utf8_lossy(&said.stdout).trim().to_owned()).filter(|text| !text.is_empty())
+}
