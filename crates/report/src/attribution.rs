@@ -85,15 +85,20 @@ fn sentence(attribution: &Attribution, what: Explained) -> Option<String> {
         ));
     }
     Some(match found.largest().filter(|part| share(*part) >= 10.0) {
-        Some(part) => format!(
-            "{:.0}% of {} ({} of {} ms) is {}: {}.",
-            share(part),
-            name(what),
-            short(found.parts[part as usize]),
-            short(found.total()),
-            part.label(),
-            advice(attribution, part)
-        ),
+        Some(part) => {
+            let (value, half) = (found.parts[part as usize], found.half[part as usize]);
+            let unsure =
+                if half < value { String::new() } else { format!(", within its uncertainty of ±{} ms", short(half)) };
+            format!(
+                "{:.0}% of {} ({} of {} ms) is {}{unsure}: {}.",
+                share(part),
+                name(what),
+                short(value),
+                short(found.total()),
+                part.label(),
+                advice(attribution, part)
+            )
+        }
         None => format!(
             "{} ({} ms) is {own:.0}% the request's own work, and no other part has 10%.",
             first(name(what)),
@@ -384,6 +389,18 @@ mod tests {
         run.limits = vec![(QueueLimit::Tokens, 3.0, f64::INFINITY)];
         let text = text(&run, &ServerMetrics::default(), 80).replace("\n  ", " ");
         assert!(text.contains("a prompt may have needed several iterations: see --max-num-batched-tokens."), "{text}");
+    }
+
+    #[test]
+    fn no_cause_is_named_without_evidence() {
+        let mut run = run(10);
+        run.relative = [0.6; PARTS];
+        assert!(
+            sentence(&run, Explained::P99Ttft).unwrap().contains("is queue in the engine, within its uncertainty of ±")
+        );
+        run.requests.iter_mut().for_each(|one| one.ttft[Part::Unexplained] = -one.ttft[Part::Queue] / 2);
+        let text = sentence(&run, Explained::MeanTtft).unwrap();
+        assert!(text.starts_with("No cause is named for mean TTFT (268 ms): -93% of it is unexplained"), "{text}");
     }
 
     #[test]
