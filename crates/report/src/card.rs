@@ -6,6 +6,7 @@ mod draw;
 
 use std::path::Path;
 
+use tacho_metrics::statistics::mean;
 use tacho_metrics::{Interval, Setup, Task};
 use tacho_record::metric::Known;
 use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
@@ -33,6 +34,14 @@ const STEPS: (f64, f64) = (30.0, 120.0);
 /// Writes the card of `record`; `about` has the texts of its file.
 pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error> {
     write(&of_record(record, about), path)
+}
+
+/// Writes one card of several runs with the same settings: means, with confidence intervals over the runs.
+pub fn save_runs(records: &[RunRecord], path: &Path) -> Result<(), Error> {
+    match records {
+        [] => Ok(()),
+        [first, others @ ..] => write(&of_runs(first, others), path),
+    }
 }
 
 /// Writes the card of a result file without single requests.
@@ -142,6 +151,34 @@ fn of_record(record: &RunRecord, about: &About) -> Card {
     };
     let metrics = Metrics { value: &value, interval: &interval };
     origin.card(verdict(record, about), metrics.tiles(&record.setup.task), curves(record))
+}
+
+fn of_runs(first: &RunRecord, others: &[RunRecord]) -> Card {
+    let runs: Vec<&RunRecord> = std::iter::once(first).chain(others).collect();
+    let answered = runs.iter().filter(|run| run.summary.completed > 0);
+    let of_run = |run: &RunRecord, key: &str| {
+        let read = Known::find(key).and_then(|known| known.read(run));
+        read.or_else(|| Some(Estimate::from_samples(key, &run.measured.samples, run.measured.duration)?.value))
+    };
+    let values = |key: &str| answered.clone().map(|run| of_run(run, key)).collect::<Option<Vec<f64>>>();
+    let value = |key: &str| values(key).filter(|values| !values.is_empty()).map(|values| mean(&values));
+    let interval = |key: &str| Interval::of_mean(&values(key)?);
+    let sum = |of: fn(&RunRecord) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+    let (completed, failed) = (sum(|run| run.summary.completed), sum(|run| run.summary.failed));
+    let outputs = runs.iter().map(|run| Some(run.summary.generation()?.total_output)).sum::<Option<u64>>();
+    let origin = Origin {
+        setup: &first.setup,
+        provenance: &first.provenance,
+        gpus: first.measured.telemetry.gpus.clone(),
+        lengths: lengths(completed, Some(sum(|run| run.summary.total_input)), outputs),
+        counts: (completed + failed, failed, runs.iter().map(|run| run.measured.duration).sum()),
+    };
+    let verdicts = runs.iter().map(|run| verdict(run, &About::default()));
+    let rank = |tone: &Tone| [Tone::Bad, Tone::Warning].iter().position(|one| one == tone).unwrap_or(2);
+    let (tone, text) = verdicts.min_by_key(|(tone, _)| rank(tone)).expect("there is a first run");
+    let text = format!("{} runs, means and their intervals; {text}", runs.len());
+    let metrics = Metrics { value: &value, interval: &interval };
+    origin.card((tone, text), metrics.tiles(&first.setup.task), Vec::new())
 }
 
 fn of_stored(run: &StoredRun) -> Card {

@@ -83,6 +83,19 @@ fn a_card_says_what_was_run_and_what_came_out() {
 }
 
 #[test]
+fn several_runs_have_one_card_with_their_means() {
+    let (first, other) = (record(300), record(300));
+    let setup = Setup { interrupted: true, ..other.setup };
+    let second = RunRecord::compute(setup, other.measured);
+    let card = of_runs(&first, &[second, record(200)]);
+    assert_fits(&card);
+    let all = texts(&card.scene()).join("\n");
+    assert!(all.contains("3 runs, means") && all.contains("interrupted"), "{all}");
+    assert!(all.contains("800 requests in"), "{all}");
+    assert!(all.contains("95% CI"), "{all}");
+}
+
+#[test]
 fn cards_are_1200_by_630_pixels_and_the_same_every_time() {
     let directory = tempfile::tempdir().unwrap();
     let (first, second) = (directory.path().join("a.png"), directory.path().join("b.PNG"));

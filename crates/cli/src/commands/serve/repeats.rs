@@ -7,7 +7,7 @@ use anyhow::Context;
 use tacho_core::json::dumps_indented;
 use tacho_record::{MultiRun, RunRecord};
 use tacho_report::json::write_text;
-use tacho_report::{inputs, multi_run, names};
+use tacho_report::{card, inputs, multi_run, names};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
@@ -93,6 +93,10 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
         std::io::stderr().write_all(text.as_bytes())?;
     } else {
         tacho_report::out().write_all(text.as_bytes())?;
+    }
+    if let Some(path) = args.outputs.card.as_ref().filter(|_| records.len() > 1) {
+        card::save_runs(records, path)?;
+        inform(args, &format!("saved: {}   (all runs on one card)", path.display()));
     }
     let Some(last) = records.last().filter(|_| !files.is_empty()) else { return Ok(()) };
     let directory = args.report.result_dir.as_ref().map(PathBuf::from);
