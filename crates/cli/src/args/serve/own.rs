@@ -8,8 +8,7 @@ use tacho_loadgen::MAX_WORKERS;
 use tacho_run::serve::GradeRule;
 
 use super::groups::{
-    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, FILES, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY,
-    WARMUP,
+    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
 };
 use crate::args::presets::{NAMES, PRESETS};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
@@ -93,7 +92,7 @@ flags! {
                  --backend sglang uses /flush_cache. A refusal ends the run.").tagged(NEEDS_SERVER);
         ]
         STATED [
-            server_command: Option<String> = own(&["--server-command"], Str, "TEXT", Unset, &FILES,
+            server_command: Option<String> = own(&["--server-command"], Str, "TEXT", Unset, &LOG,
                 "Start command of the server, to store in the result: its API does not state it. Secrets in it are replaced by ***.").tagged(NEEDS_SERVER);
         ]
         COSTS [
