@@ -8,6 +8,7 @@ use tacho_record::metric::Known;
 
 pub use self::site::{entry_page, file, index};
 pub use self::trend::{Trend, trends};
+use crate::distinct::distinct;
 use crate::plots::in_words;
 use crate::style::{harmless_line, short, short_tick};
 
@@ -77,9 +78,11 @@ pub fn list(entries: &[Entry], width: usize) -> String {
     let count = if entries.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", entries.len()) };
     let mut text = crate::style::fold(&format!("{count}: {}", shown(common.clone())), width, 2).join("\n") + "\n\n";
     let metrics = columns(entries, COLUMNS);
-    let apart = |pairs: &[(String, String)], part: fn(&(String, String)) -> &str| {
-        let parts = pairs.iter().filter(|pair| !common.contains(pair)).map(part);
-        harmless_line(&parts.collect::<Vec<_>>().join(" "))
+    let apart = all.iter().flatten().filter(|pair| !common.contains(pair)).map(|(key, _)| key.as_str());
+    let keys = distinct(apart);
+    let cells = |pairs: &[(String, String)]| {
+        let value = |key: &&str| pairs.iter().find(|(name, _)| name == key).map_or("–", |(_, value)| value);
+        harmless_line(&keys.iter().map(value).collect::<Vec<_>>().join(" "))
     };
     let room = width.saturating_sub(40 + 11 * metrics.len());
     let row = |mark: &str, cells: [&str; 3], values: Vec<String>| {
@@ -87,12 +90,14 @@ pub fn list(entries: &[Entry], width: usize) -> String {
         let values: String = values.iter().map(|value| format!(" {value:>10}")).collect();
         format!("{id:<24}{mark:<1} {name:<10}  {:<room$} {values}", cut(&what, room)).trim_end().to_owned() + "\n"
     };
-    let differs =
-        all.iter().max_by_key(|pairs| pairs.len()).map_or(String::new(), |pairs| apart(pairs, |pair| &pair.0));
-    text += &row("", ["id", "commit", &differs], metrics.iter().map(|one| one.1.to_owned()).collect());
+    text += &row(
+        "",
+        ["id", "commit", &harmless_line(&keys.join(" "))],
+        metrics.iter().map(|one| one.1.to_owned()).collect(),
+    );
     for (entry, pairs) in entries.iter().zip(&all) {
         let commit = entry.about("commit").map_or_else(String::new, |_| harmless_line(&entry.name()));
-        let what = apart(pairs, |pair| &pair.1);
+        let what = cells(pairs);
         let value = |(key, _): &(&str, &str)| entry.metric(key).map_or("–".to_owned(), |v| value_text(key, v));
         let mark = if entry.warnings.is_empty() { "" } else { "!" };
         text += &row(mark, [&entry.id, &commit, &what], metrics.iter().map(value).collect());
