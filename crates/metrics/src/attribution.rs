@@ -34,6 +34,9 @@ tacho_core::named! {
     }
 }
 
+/// Highest use of the KV cache below which it held no request back, and from which it did if requests were preempted.
+const MIN_CACHE_USE: f64 = 0.9;
+const FULL_CACHE_USE: f64 = 0.98;
 /// Largest unexplained fraction of a latency whose causes are named.
 const MAX_UNEXPLAINED: f64 = 0.25;
 
@@ -231,6 +234,23 @@ impl Attribution {
         }
     }
 
+    /// Decides by what the server reports whether its KV cache was the limit: its highest use, as a fraction, and whether
+    /// it preempted requests. From outside, a full cache looks like a full batch where all requests have one length.
+    pub fn settle_cache(&mut self, most: Option<f64>, has_preempted: bool) {
+        let seconds = |from: QueueLimit, limits: &mut Vec<(QueueLimit, f64, f64)>| {
+            let found = limits.iter_mut().find(|(limit, ..)| *limit == from);
+            found.map_or(0.0, |found| std::mem::take(&mut found.1))
+        };
+        if most.is_some_and(|most| most < MIN_CACHE_USE) {
+            seconds(QueueLimit::KvCache, &mut self.limits);
+        }
+        if has_preempted && most.is_some_and(|most| most >= FULL_CACHE_USE) {
+            let of_batch = seconds(QueueLimit::Sequences, &mut self.limits);
+            let cache = self.limits.iter_mut().find(|(limit, ..)| *limit == QueueLimit::KvCache);
+            cache.into_iter().for_each(|cache| cache.1 += of_batch);
+        }
+    }
+
     /// The limit at which requests were queued for the most time, with its observed value.
     pub fn limit(&self) -> Option<(QueueLimit, f64)> {
         let most = self.limits.iter().filter(|(_, seconds, _)| *seconds > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
@@ -322,6 +342,20 @@ mod tests {
         parts.add(Part::Queue, 0.1234567894);
         let parts = parts.of(200_000_000);
         assert_eq!((parts.total(), parts[Part::Unexplained]), (200_000_000, 76_543_211));
+    }
+
+    #[test]
+    fn the_server_knows_whether_its_cache_was_full() {
+        let limit = |most: Option<f64>, has_preempted: bool| {
+            let limits = vec![(QueueLimit::Sequences, 3.0, 18.0), (QueueLimit::KvCache, 1.0, 9600.0)];
+            let mut run = Attribution { limits, ..Attribution::default() };
+            run.settle_cache(most, has_preempted);
+            (run.limit().unwrap(), run.limits[1].1)
+        };
+        let (batch, cache) = ((QueueLimit::Sequences, 18.0), (QueueLimit::KvCache, 9600.0));
+        assert_eq!(limit(None, true), (batch, 1.0));
+        assert_eq!((limit(Some(0.5), true), limit(Some(1.0), false)), ((batch, 0.0), (batch, 1.0)));
+        assert_eq!(limit(Some(1.0), true), (cache, 4.0));
     }
 
     #[test]

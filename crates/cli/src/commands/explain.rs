@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_engine::Machine;
 use tacho_forecast::explain::{Known, explain};
-use tacho_metrics::attribution::QueueLimit;
+use tacho_metrics::server_metrics::Series;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Attribution, Task};
 use tacho_record::restored::restored;
@@ -21,9 +21,6 @@ use super::compare::sides::log_of;
 use super::sim::hub;
 use crate::args::explain::ExplainArgs;
 use crate::exit::{Exit, note};
-
-/// Least use of the KV cache, as a fraction, at which it can have held requests back.
-const FULL_KV_CACHE: f64 = 0.9;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let machine = args.profile.as_deref().map(machine).transpose()?;
@@ -95,12 +92,11 @@ pub(in crate::commands) fn of_record(record: &RunRecord, machine: Option<&Machin
         bail!("responses without generated tokens have no iterations to reconstruct");
     }
     let mut found = explain(&record.measured.samples, Known { is_paced: record.setup.is_paced(), machine })?;
-    // Where the server reports the use of its KV cache, that decides whether the cache was full.
-    let used = record.measured.server.by_concept(Concept::KvUse);
+    let server = &record.measured.server;
+    let used = server.by_concept(Concept::KvUse);
     let most = used.and_then(|series| series.values.iter().copied().reduce(f64::max));
-    if most.is_some_and(|most| most < FULL_KV_CACHE) {
-        found.limits.retain(|(limit, ..)| *limit != QueueLimit::KvCache);
-    }
+    let preempted = server.by_concept(Concept::Preemptions).and_then(Series::growth);
+    found.settle_cache(most, preempted.is_some_and(|count| count > 0.0));
     Ok(found)
 }
 
