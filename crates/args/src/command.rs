@@ -47,7 +47,6 @@ pub fn find<'a, P>(
     commands.iter().find_map(|command| Some((command, command.rest(words)?)))
 }
 
-/// Parses the arguments of a command, and the configurations that they may name.
 pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
     let mut words = words.to_vec();
     let path = config::take_path(&mut words)?;

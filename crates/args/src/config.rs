@@ -19,7 +19,6 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// The configuration that a flag of the command names.
     pub fn of(values: &Values) -> Option<&'static Builtin> {
         let named = |flag: &&'static Flag| !flag.configs.is_empty();
         let flag = values.given().find(named)?;

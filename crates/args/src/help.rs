@@ -21,7 +21,6 @@ pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     }
 }
 
-/// Most lines of a short help.
 pub const SCREEN: usize = 50;
 
 /// One screen: the most common options, or the first sections that fit, and how to list the others.

@@ -61,7 +61,6 @@ pub struct EndpointSpec {
     pub timeout: Duration,
     /// Timeout of the first token; does not apply to non-streamed responses.
     pub first_token_timeout: Option<Duration>,
-    /// Number of retries of a failed request.
     pub retries: u32,
     pub timestamps: TimestampSource,
     /// The address to connect to, instead of those of the URL's host.
@@ -69,7 +68,6 @@ pub struct EndpointSpec {
     /// The replicas, if there are several; the endpoint itself then stands for the first.
     pub replicas: ReplicaPlan,
     pub session_header: String,
-    /// Further headers of the requests of a class, by its name.
     pub class_headers: Arc<[(String, Headers)]>,
     /// Response headers to keep as labels of a row.
     pub response_headers: Arc<[String]>,

@@ -31,7 +31,6 @@ pub enum Balance {
 }
 
 tacho_core::named! {
-    /// What happens to requests of a replica that fails.
     #[derive(Default)]
     pub enum OnReplicaFailure {
         #[default]
@@ -60,7 +59,6 @@ pub struct ReplicaPlan {
     /// All replicas; empty if the endpoint is the only server.
     pub list: Vec<ReplicaSpec>,
     pub balance: Balance,
-    /// What happens to requests of a replica that fails.
     pub on_failure: OnReplicaFailure,
     pub seed: u64,
     /// The first replica of requests that take turns when they are sent: each rank begins with another.

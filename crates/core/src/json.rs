@@ -67,6 +67,11 @@ impl Dict {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
+    /// The text of `key`, if it has one.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+
     /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.entries.iter().position(|(name, _)| name == key)?;
@@ -204,6 +209,11 @@ impl Value {
     /// The member `key` of an object.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_dict()?.get(key)
+    }
+
+    /// The text of the member `key` of an object, if it has one.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
     }
 
     /// Python's `bool(value)`.

@@ -20,7 +20,6 @@ pub struct Machine {
     pub front: Front,
     /// Relative standard deviation of step times.
     pub noise: f64,
-    /// Slowdown over time, if it is not constant.
     pub slowdown: Option<Slowdown>,
     /// Standard errors of `TIMES` in nanoseconds; empty if nothing was estimated.
     pub errors: Vec<f64>,
@@ -132,7 +131,7 @@ impl Machine {
         let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
         let noise = file.as_dict().map_or(Ok(0.0), |file| spread(file, "noise")).map_err(wrong)?;
         let mut machine = Machine {
-            name: file.get("name").and_then(Value::as_str).unwrap_or(path).to_owned(),
+            name: file.text("name").unwrap_or(path).to_owned(),
             cost: CostModel {
                 memory_bound_tokens: number(&cost, "memory_bound_tokens").map_err(wrong)? as usize,
                 padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,

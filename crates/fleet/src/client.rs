@@ -12,7 +12,6 @@ use crate::http::{read_response, write_request};
 use crate::message::{self, Reply};
 use crate::{Error, Membership};
 
-/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Timeout of a call; rank 0 responds at once.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

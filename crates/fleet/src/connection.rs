@@ -165,7 +165,6 @@ pub(crate) fn connected(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> i
     Ok(Connection::Client(Box::new(StreamOwned::new(connection, stream))))
 }
 
-/// Accepts one certificate only.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,

@@ -16,7 +16,6 @@ pub struct SweepWorker {
     number: u64,
 }
 
-/// A run to take part in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     pub number: u64,

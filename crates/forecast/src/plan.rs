@@ -38,7 +38,6 @@ const TAIL_STEP: f64 = 1.1;
 const REPEATED: f64 = 0.05;
 /// The rate of a single request at a time.
 const IDLE_RATE: f64 = 0.01;
-/// Relative precision of the largest rate.
 const PRECISION: f64 = 0.01;
 /// Replicas behind a router that are simulated together: more of them share their load no worse.
 const CELL: usize = 4;

@@ -22,7 +22,7 @@ impl Codec<Vec<(String, String)>> for Metadata {
     }
 
     fn read(value: &Value) -> Result<Vec<(String, String)>, FieldError> {
-        let text = |pair: &Value, key| pair.get(key)?.as_str().map(str::to_owned);
+        let text = |pair: &Value, key| pair.text(key).map(str::to_owned);
         let pairs =
             value.as_list().unwrap_or_default().iter().map(|pair| Some((text(pair, "key")?, text(pair, "value")?)));
         pairs.collect::<Option<_>>().ok_or(FieldError::new("a list of keys and values"))

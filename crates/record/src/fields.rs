@@ -44,7 +44,7 @@ impl<'r> ResultFields<'r> {
 
     /// A score, by its key.
     fn score(self, key: &str) -> Option<&'r Value> {
-        let is_it = |score: &&Value| score.get("key").and_then(Value::as_str) == Some(key);
+        let is_it = |score: &&Value| score.text("key") == Some(key);
         self.own("scores")?.as_list()?.iter().find(is_it)
     }
 
@@ -97,7 +97,7 @@ impl<'r> ResultFields<'r> {
     /// by enough, it passes from the schedule only or from sending only, or the load was not the planned one.
     pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<String> {
         let client = self.own("client")?;
-        let (verdict, word) = (client.get("verdict"), client.get("word").and_then(Value::as_str));
+        let (verdict, word) = (client.get("verdict"), client.text("word"));
         let verdict = verdict.and_then(Value::as_str).unwrap_or("the client was not reliable");
         let said = |doubted: bool| doubted.then(|| verdict.to_owned());
         let mut caveats = self.caveats().unwrap_or_default().into_iter();
@@ -125,7 +125,7 @@ impl<'r> ResultFields<'r> {
     /// if that may have changed it by too much.
     pub fn client_range(self, metric: &str, value: f64) -> Option<(f64, f64)> {
         let client = self.own("client");
-        let word = client.and_then(|client| client.get("word")?.as_str());
+        let word = client.and_then(|client| client.text("word"));
         if self.caveats().unwrap_or_default().iter().any(|caveat| caveat.kind == "client_away") {
             return None;
         }

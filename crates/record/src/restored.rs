@@ -47,7 +47,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
         record.caveats.clear();
     }
     let warnings = warnings.into_iter().flatten().map(|caveat| caveat.text).collect();
-    let client = own.and_then(|own| own.get("client")?.get("verdict")?.as_str().map(str::to_owned));
+    let client = own.and_then(|own| own.get("client")?.text("verdict").map(str::to_owned));
     Ok(Some(Restored { record, client, warnings }))
 }
 
@@ -58,7 +58,7 @@ pub fn provenance(dict: &Dict) -> Provenance {
 
 /// The settings in a result.
 pub fn setup(dict: &Dict) -> Setup {
-    let text = |key: &str| dict.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |key: &str| dict.text(key).map(str::to_owned);
     let number = |key: &str| dict.get(key).and_then(Value::as_f64);
     let own = |key: &str| dict.get("tacho").and_then(|own| own.get(key));
     let flag = |key: &str| own(key) == Some(&Value::Bool(true));

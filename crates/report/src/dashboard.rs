@@ -72,7 +72,7 @@ impl Dashboard {
             }
             // The suite's metadata for the client repeats the server's command.
             for (key, column) in [("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "pp_size")] {
-                if let Some(value) = result.get(key).and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok()) {
+                if let Some(value) = result.text(key).and_then(|text| text.parse::<i64>().ok()) {
                     result.set(column, value);
                 }
             }
@@ -100,7 +100,7 @@ impl Dashboard {
             result.update(commands);
         }
         result.set("test_name", stem);
-        if let Some(gpus) = result.get("gpu_type").and_then(Value::as_str).map(counted) {
+        if let Some(gpus) = result.text("gpu_type").map(counted) {
             result.set("gpu_type", gpus);
         }
         self.rows.push((kind, row(kind, &result)));
@@ -181,7 +181,7 @@ fn finite(value: Value) -> Value {
 }
 
 fn name_of(row: &Dict) -> &str {
-    row.get("Test name").and_then(Value::as_str).unwrap_or_default()
+    row.text("Test name").unwrap_or_default()
 }
 
 fn commands(path: &Path) -> Result<Option<Dict>, Error> {

@@ -288,7 +288,7 @@ fn tokenizer(
     sink: &dyn EventSink,
 ) -> Result<Option<Tokenizer>, Error> {
     let Some(known) = setup.tokenizer_id.clone() else { return Ok(None) };
-    let text = |key: &str| more.get("tokenizer")?.get(key)?.as_str().map(str::to_owned);
+    let text = |key: &str| more.get("tokenizer")?.text(key).map(str::to_owned);
     let name = changes.tokenizer.clone().or_else(|| text("name")).unwrap_or(known);
     let plan = match name.as_str() {
         crate::serve::BUILTIN if changes.tokenizer.is_none() && text("name").is_none() => TokenizerPlan::Builtin,

@@ -159,7 +159,7 @@ fn media_items(request: &Request) -> u64 {
         match value {
             Value::List(items) => items.iter().map(count).sum(),
             Value::Dict(dict) if dict.get("content").is_some() => dict.get("content").map_or(0, count),
-            Value::Dict(dict) => u64::from(dict.get("type").and_then(Value::as_str).is_some_and(|kind| kind != "text")),
+            Value::Dict(dict) => u64::from(dict.text("type").is_some_and(|kind| kind != "text")),
             _ => 0,
         }
     }

@@ -34,6 +34,7 @@ pub use mix::{ClassSpec, MixOrder, MixSpec};
 pub use mooncake::MooncakeSpec;
 pub use openai::OpenAiSpec;
 pub use prefix_repetition::PrefixRepetitionSpec;
+pub(crate) use random::allowed_tokens;
 pub use random::{CachedShare, RandomSpec};
 pub use random_mm::RandomMmSpec;
 pub use random_rerank::RandomRerankSpec;

@@ -115,7 +115,6 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     Err(ArgError::Usage { command: family.command, error })
 }
 
-/// The name of the help command in messages.
 pub(crate) const HELP: &str = "tacho help";
 
 /// `tacho help`, `tacho help TOPIC` and `tacho help COMMAND`.

@@ -18,7 +18,6 @@ use crate::interrupt::Interrupt;
 
 /// Requests of the first run, all at once; by concurrency and sessions also the largest load.
 const FIRST_REQUESTS: u32 = 200;
-/// Largest fraction of the budget of the first run.
 const FIRST_RUN: f64 = 0.1;
 /// The tolerance of a search is a fraction of the precision: its range may be 2.25 times as wide.
 const PRECISION_PER_TOLERANCE: f64 = 225.0;

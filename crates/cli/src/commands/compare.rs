@@ -76,7 +76,6 @@ fn document(comparison: &Comparison, verdicts: &[Verdicts], warnings: &[String],
     text
 }
 
-/// Writes the page, and one for each load series.
 fn save_pages(
     path: &Path,
     comparison: &Comparison,

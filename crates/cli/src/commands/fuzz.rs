@@ -29,7 +29,6 @@ use super::serve::plan;
 use crate::args::program::parse as parse_command;
 use crate::args::serve::{ServeArgs, TABLE};
 
-/// Default number of inputs.
 const FEW: u64 = 40;
 
 const NUMBERS: [&str; 16] = [

@@ -20,7 +20,7 @@ pub(super) mod workload;
 use std::path::Path;
 
 use anyhow::anyhow;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_core::secret::redact_words;
 use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
@@ -112,11 +112,7 @@ pub(super) fn settings(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) 
     args.settings(&Decided {
         model_id: &prepared.model_id,
         model_name: &prepared.model_name,
-        cache_salt: args
-            .own
-            .cache_salt
-            .as_ref()
-            .and_then(|_| plan.traffic.payload.extra_body.get("cache_salt").and_then(Value::as_str)),
+        cache_salt: args.own.cache_salt.as_ref().and_then(|_| plan.traffic.payload.extra_body.text("cache_salt")),
         max_concurrency: plan.traffic.max_concurrency,
     })
 }

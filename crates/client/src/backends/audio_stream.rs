@@ -13,7 +13,6 @@ use crate::base64;
 /// Bytes kept of a body that is not audio.
 const MAX_EXCERPT: usize = 4 << 10;
 
-/// Decodes one response. The audio itself is not kept.
 #[derive(Debug, Default)]
 pub(super) struct AudioDecoder {
     /// The format of audio without a header; `None` if it is unknown.

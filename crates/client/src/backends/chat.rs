@@ -12,7 +12,6 @@ pub(super) enum MediaPlace {
     AfterText,
 }
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(dict! {
         "model": payload.model_for(request),

@@ -5,7 +5,6 @@ use tacho_core::{Request, dict};
 
 use super::PayloadSpec;
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(fields(payload, request, None))
 }

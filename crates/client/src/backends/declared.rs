@@ -132,7 +132,6 @@ impl BackendKind {
         }
     }
 
-    /// Whether responses are never streamed.
     pub fn answers_whole(self) -> bool {
         match self {
             BackendKind::Declared(declared) => declared.framing() == Framing::Whole,

@@ -87,7 +87,7 @@ pub(super) fn infinity_body(payload: &PayloadSpec, request: &Request, prompt: Va
     }
     let media =
         request.media.as_ref().and_then(Value::as_dict).ok_or("it has neither a prompt nor one media object")?;
-    let kind = media.get("type").and_then(Value::as_str).ok_or("its media has no type")?;
+    let kind = media.text("type").ok_or("its media has no type")?;
     let url = media.get(kind).and_then(|content| content.get("url")).ok_or("its media has no url")?;
     Ok(dict! { "model": model, "input": url.clone(), "modality": kind.split('_').next().unwrap_or(kind) })
 }

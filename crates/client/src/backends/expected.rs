@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_core::{AudioFormat, Request};
 
 use super::{PacedInput, PayloadSpec, speech};
@@ -15,7 +15,6 @@ pub struct Encoded {
     pub expected: Expected,
 }
 
-/// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
     #[default]
@@ -63,7 +62,7 @@ impl Expected {
     }
 
     pub(super) fn encoded_as(mut self, body: &Dict) -> Self {
-        self.encoding = match body.get("encoding_format").and_then(Value::as_str) {
+        self.encoding = match body.text("encoding_format") {
             Some("bytes") => Encoding::Bytes,
             Some("bytes_only") => Encoding::BytesOnly,
             _ => Encoding::Json,
@@ -73,7 +72,7 @@ impl Expected {
 
     /// Sets the format of the audio that the body requests.
     pub(super) fn spoken_as(mut self, body: &Dict, payload: &PayloadSpec) -> Self {
-        let is_pcm = body.get("response_format").and_then(Value::as_str) == Some("pcm");
+        let is_pcm = body.text("response_format") == Some("pcm");
         self.pcm = is_pcm.then_some(payload.pcm.unwrap_or(speech::PCM));
         self
     }
@@ -84,7 +83,6 @@ impl Expected {
         self
     }
 
-    /// Sets the prompt that responses echo.
     pub(super) fn repeating(mut self, prompt: &str) -> Self {
         self.prompt = Some(prompt.into());
         self

@@ -7,7 +7,6 @@ use super::PayloadSpec;
 use super::form::Form;
 use crate::base64;
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(tacho_core::dict! {
         "model": payload.model_for(request),
@@ -24,7 +23,7 @@ pub(super) fn form(fields: &Dict, request: &Request) -> Result<Vec<u8>, &'static
         Some(part @ Value::Dict(_)) => std::slice::from_ref(part),
         _ => &[],
     };
-    let urls: Vec<&str> = parts.iter().filter_map(|part| part.get("image_url")?.get("url")?.as_str()).collect();
+    let urls: Vec<&str> = parts.iter().filter_map(|part| part.get("image_url")?.text("url")).collect();
     if urls.is_empty() {
         return Err("it has no image");
     }

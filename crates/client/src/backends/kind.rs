@@ -373,7 +373,6 @@ impl BackendKind {
         self.row().origin != Origin::Registry
     }
 
-    /// Whether its bodies always set a temperature.
     pub fn fixes_temperature(self) -> bool {
         self.row().origin == Origin::Legacy
     }

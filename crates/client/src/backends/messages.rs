@@ -11,7 +11,6 @@ use super::row::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, n
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
 use super::{PayloadSpec, reply};
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let messages = match &request.chat_messages {
         Some(messages) => messages.clone(),
@@ -74,7 +73,7 @@ fn parts(content: &Value) -> Result<Vec<Value>, &'static str> {
 /// Converts one part: texts are the same in both protocols, images differ, anything else is passed through as
 /// Anthropic's.
 fn block(part: &Value) -> Result<Value, &'static str> {
-    match part.get("type").and_then(Value::as_str) {
+    match part.text("type") {
         Some("image_url") => {
             let url = part.get("image_url").and_then(|image| image.get("url")).and_then(Value::as_str);
             Ok(dict! { "type": "image", "source": source(url.ok_or("its image has no url")?) }.into())

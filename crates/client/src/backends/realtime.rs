@@ -86,7 +86,6 @@ struct Events {
     input: Option<Arc<PacedInput>>,
     /// Whether the handshake is wrong.
     is_refused: bool,
-    /// Whether the server takes input.
     is_ready: bool,
     ended: bool,
 }
@@ -102,7 +101,6 @@ impl RealtimeDecoder {
         self.events.is_refused = self.events.input.as_ref().map(|input| &*input.accept) != accept;
     }
 
-    /// Whether the server takes input.
     pub(super) fn is_ready(&self) -> bool {
         self.events.is_ready
     }

@@ -26,7 +26,7 @@ pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
         let function = piece.get("function");
         let text = |name: &str| function.and_then(|function| function.get(name)).and_then(Value::as_str).unwrap_or("");
         let call = &mut calls[place];
-        call.id.push_str(piece.get("id").and_then(Value::as_str).unwrap_or(""));
+        call.id.push_str(piece.text("id").unwrap_or(""));
         call.name.push_str(text("name"));
         call.arguments.push_str(text("arguments"));
     }
@@ -53,7 +53,7 @@ pub(super) fn other(choice: &Choice, data: &[u8], row: &mut Observation) {
 pub(super) fn tool_use(event: &[u8], row: &mut Observation) {
     let event = value(event);
     let Some(block) = event.as_ref().and_then(|event| event.get("content_block")) else { return };
-    let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    let text = |name: &str| block.text(name).unwrap_or("").to_owned();
     let calls = &mut reply(row).calls;
     if text("type") == "tool_use" && calls.len() < MAX_CALLS {
         calls.push(ToolCall { id: text("id"), name: text("name"), arguments: String::new() });
@@ -72,11 +72,11 @@ pub(super) fn response(event: &[u8], row: &mut Observation) {
     let event = value(event);
     let Some(response) = event.as_ref().map(|event| event.get("response").unwrap_or(event)) else { return };
     let reply = reply(row);
-    reply.id = response.get("id").and_then(Value::as_str).map(str::to_owned);
+    reply.id = response.text("id").map(str::to_owned);
     let items = response.get("output").and_then(Value::as_list).unwrap_or_default();
-    let calls = items.iter().filter(|item| item.get("type").and_then(Value::as_str) == Some("function_call"));
+    let calls = items.iter().filter(|item| item.text("type") == Some("function_call"));
     let call = |item: &Value| {
-        let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+        let text = |name: &str| item.text(name).unwrap_or("").to_owned();
         ToolCall { id: text("call_id"), name: text("name"), arguments: text("arguments") }
     };
     reply.calls = calls.take(MAX_CALLS).map(call).collect();

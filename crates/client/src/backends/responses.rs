@@ -15,7 +15,6 @@ use super::{PayloadSpec, Rules, reply};
 const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";
 const NO_END: &str = "Stream ended without a terminal event.This response will be marked as failed!";
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(dict! {
         "model": payload.model_for(request),
@@ -54,7 +53,7 @@ fn input_items(messages: &Value) -> Result<Value, &'static str> {
 /// The content of a message. Its parts have other types than in the chat protocol; unknown ones are passed through.
 fn content_of(role: &str, content: &Value) -> Value {
     let Value::List(parts) = content else { return content.clone() };
-    let part_of = |part: &Value| match part.get("type").and_then(Value::as_str) {
+    let part_of = |part: &Value| match part.text("type") {
         Some("text") => {
             let kind = if role == "assistant" { "output_text" } else { "input_text" };
             dict! { "type": kind, "text": part.get("text").cloned() }.into()

@@ -56,7 +56,6 @@ pub(super) fn push_text(field: &TextField, data: &[u8], row: &mut Observation) -
     Ok(())
 }
 
-/// A message that violates the protocol.
 pub(super) fn malformed(what: &str, data: &[u8]) -> Failure {
     Failure { kind: FailureKind::Malformed, message: format!("{what}: {}", excerpt(data)) }
 }

@@ -8,7 +8,6 @@ use super::PayloadSpec;
 /// The format of `pcm` in OpenAI's API: 24 kHz, mono, 16 bits.
 pub(super) const PCM: AudioFormat = AudioFormat { rate: 24_000, frame_bytes: 2 };
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(dict! {
         "model": payload.model_for(request),

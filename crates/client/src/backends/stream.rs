@@ -197,7 +197,6 @@ impl StreamDecoder {
         }
     }
 
-    /// Whether the end marker has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.done_seen
     }

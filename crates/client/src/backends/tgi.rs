@@ -8,7 +8,6 @@ use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::{Expected, PayloadSpec, Rules};
 
-/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let parameters = dict! {
         "max_new_tokens": request.output_len,

@@ -71,7 +71,7 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
             .collect();
     }
     let listed = list.get("data").and_then(Value::as_list).unwrap_or_default();
-    let named = listed.iter().filter_map(|model| Some((model, model.get("id")?.as_str()?)));
+    let named = listed.iter().filter_map(|model| Some((model, model.text("id")?)));
     let served = named.map(|(model, name)| {
         if name.len() > MAX_NAME {
             let bytes = name.len();
@@ -79,7 +79,7 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
         }
         check(name)?;
         // Other servers than vLLM have no `root`.
-        let root = model.get("root").and_then(Value::as_str);
+        let root = model.text("root");
         let root = root.filter(|root| root.len() <= MAX_NAME && is_secretless(root)).unwrap_or(name);
         Ok(ServedModel { name: name.to_owned(), root: root.to_owned() })
     });

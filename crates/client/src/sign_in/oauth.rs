@@ -57,7 +57,7 @@ pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
 /// The standard's error and description, or the beginning of the text.
 pub(super) fn explanation(text: &str) -> String {
     let json = parse(text).ok();
-    let field = |name: &str| json.as_ref().and_then(|json| json.get(name)?.as_str());
+    let field = |name: &str| json.as_ref().and_then(|json| json.text(name));
     match (field("error"), field("error_description")) {
         (Some(error), Some(description)) => excerpt(format!("{error}: {description}").as_bytes()),
         (Some(error), None) => excerpt(error.as_bytes()),

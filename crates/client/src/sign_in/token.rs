@@ -24,7 +24,7 @@ pub(super) fn read(text: &str, now: f64) -> Result<Token, &'static str> {
     let (token, lifetime) = match parse(text) {
         Ok(json @ Value::Dict(_)) if text.starts_with('{') => {
             let fields = json.get("status").filter(|status| status.get("token").is_some()).unwrap_or(&json);
-            let token = ["access_token", "accessToken", "token"].iter().find_map(|name| fields.get(name)?.as_str());
+            let token = ["access_token", "accessToken", "token"].iter().find_map(|name| fields.text(name));
             (token.ok_or("its JSON has no access_token and no status.token")?.to_owned(), lifetime(fields, now))
         }
         _ => (text.lines().next().unwrap_or_default().trim().to_owned(), None),

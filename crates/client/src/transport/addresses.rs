@@ -31,7 +31,6 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// The addresses of a host, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     /// Name and port; `None` if there is nothing to resolve.

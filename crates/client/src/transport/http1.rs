@@ -4,7 +4,6 @@ mod request;
 
 pub(crate) use request::{after_host, request};
 
-/// Maximum length of a response head.
 const MAX_HEAD: usize = 64 << 10;
 /// Maximum number of informational (1xx) heads before a response.
 const MAX_INFORMATIONAL: u32 = 64;
@@ -15,7 +14,6 @@ const MAX_CHUNK_LINE: u32 = 16 << 10;
 /// Maximum length of all trailers together.
 const MAX_TRAILER: u32 = 64 << 10;
 
-/// The relevant fields of a response head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,

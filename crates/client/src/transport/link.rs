@@ -128,7 +128,6 @@ impl Link {
         self.setup.is_none()
     }
 
-    /// Whether the kernel timestamps what arrives here.
     pub(crate) fn is_timestamped(&self) -> bool {
         self.timestamped
     }

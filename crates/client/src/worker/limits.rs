@@ -45,7 +45,6 @@ impl Timers {
         limit.min(again).min(self.next_sweep)
     }
 
-    /// Number of requests that wait for a retry.
     pub(super) fn waiting(&self) -> usize {
         self.retries.len()
     }
@@ -64,7 +63,6 @@ impl Timers {
         self.limits.push(Reverse((when, token)));
     }
 
-    /// Takes all requests that wait for a retry.
     pub(super) fn take_retries(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
         std::mem::take(&mut self.retries).into_iter().map(|(_, exchange)| exchange)
     }

@@ -9,7 +9,6 @@ use crate::transport::http2::Http2;
 use crate::transport::link::Link;
 use crate::transport::sys::Interest;
 
-/// A connection with the request it carries.
 pub(super) struct Slot {
     pub(super) link: Link,
     pub(super) exchange: Option<Box<Exchange>>,

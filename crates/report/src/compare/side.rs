@@ -125,7 +125,7 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
         let label = || path.display().to_string();
         if has_headings(&dict) {
             // Tables may contain other kinds of results, which have no load level.
-            let name = dict.get("Test name").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+            let name = dict.text("Test name").unwrap_or_default().to_lowercase();
             if name.contains("serving") {
                 rows.push(Row { cells: dict, run: None });
             }

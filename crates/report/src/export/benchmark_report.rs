@@ -40,7 +40,7 @@ pub fn report(result: &Dict) -> Dict {
         let mean = fields.number(key)? / fields.number("completed").filter(|completed| *completed > 0.0)?;
         Some(dict! { "units": "count", "mean": mean })
     };
-    let start = fields.own("start").and_then(Value::as_str).or_else(|| result.get("date")?.as_str());
+    let start = fields.own("start").and_then(Value::as_str).or_else(|| result.text("date"));
     let duration = fields.number("duration");
     dict! {
         "version": "0.2",
@@ -77,7 +77,7 @@ pub fn report(result: &Dict) -> Dict {
 
 /// The same for copies of a result, and different for other runs.
 fn uid(fields: ResultFields<'_>) -> String {
-    let text = |key: &str| fields.0.get(key).and_then(Value::as_str).unwrap_or_default().replace(['/', ' '], "-");
+    let text = |key: &str| fields.0.text(key).unwrap_or_default().replace(['/', ' '], "-");
     let number = |key: &str| fields.number(key).unwrap_or(0.0).to_bits();
     format!("{}-{}-{:016x}{:016x}", text("model_id"), text("date"), number("duration"), number("request_throughput"))
 }
@@ -85,7 +85,7 @@ fn uid(fields: ResultFields<'_>) -> String {
 /// The load; `None` if the result does not say how long its prompts are.
 fn load(fields: ResultFields<'_>) -> Option<Dict> {
     let provenance = restored::provenance(fields.0);
-    let tool = fields.0.get("tool").and_then(Value::as_str).and_then(|tool| tool.rsplit_once(' '));
+    let tool = fields.0.text("tool").and_then(|tool| tool.rsplit_once(' '));
     let (tool, version) = match (tool, provenance.tacho) {
         (Some((tool, version)), _) => (tool.to_owned(), version.to_owned()),
         (None, Some(version)) => ("tacho".to_owned(), version),

@@ -256,7 +256,7 @@ mod tests {
         assert_eq!((number(0, "tpot_ms"), number(0, "index")), (Some(500.0), Some(4.0)));
         assert_eq!(rows[0].get("itl_ms"), Some(&Value::List(vec![Value::Float(250.0), Value::Float(750.0)])));
         assert_eq!((number(1, "ttft_ms"), number(1, "e2el_ms"), number(1, "scheduled_s")), (None, None, Some(1.0)));
-        assert_eq!(rows[1].get("outcome").and_then(Value::as_str), Some("timed_out"));
+        assert_eq!(rows[1].text("outcome"), Some("timed_out"));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str);
     let criteria: Vec<Criterion> = criteria.filter_map(|text| text.parse().ok()).collect();
-    let variable = entry.get("variable").and_then(Value::as_str)?;
+    let variable = entry.text("variable")?;
     let panels: Vec<Panel> =
         criteria.iter().filter_map(|one| panel(one, &criteria, variable, entry, (&levels, runs))).collect();
     let point = |outcome: Outcome| {
@@ -91,31 +91,30 @@ fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
 
 /// The head of the page: the estimate, its range, and why the search stopped.
 pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    let load = in_words(text("variable").unwrap_or("load"));
+    let load = in_words(entry.text("variable").unwrap_or("load"));
     let unit = load.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
     let most = number(entry, "max_measured");
-    let none = if text("verdict") == Some("unlimited") { "Any" } else { "No" };
+    let none = if entry.text("verdict") == Some("unlimited") { "Any" } else { "No" };
     let sentence = most.map_or_else(
-        || format!("{none} {} met the SLO.", bare(text("variable").unwrap_or("load"))),
+        || format!("{none} {} met the SLO.", bare(entry.text("variable").unwrap_or("load"))),
         |most| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(most)),
     );
     let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
     let slos = criteria.iter().filter_map(|text| Some(label(&text.as_str()?.parse().ok()?)));
     let slos: Vec<String> = slos.collect();
-    let tone = match text("verdict") {
+    let tone = match entry.text("verdict") {
         Some("found") => Tone::Good,
         Some("infeasible") => Tone::Bad,
         _ => Tone::Warning,
     };
-    let stopped = text("stop_reason").map(|why| format!("The search stopped: {why}."));
-    let word = text("verdict").filter(|word| *word != "found" || stopped.is_none());
-    let why = text("reason").or_else(|| text("stopped").filter(|_| stopped.is_none()));
+    let stopped = entry.text("stop_reason").map(|why| format!("The search stopped: {why}."));
+    let word = entry.text("verdict").filter(|word| *word != "found" || stopped.is_none());
+    let why = entry.text("reason").or_else(|| entry.text("stopped").filter(|_| stopped.is_none()));
     let verdict = word.map(|word| why.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
     let reasons: String =
         verdict.into_iter().chain(stopped).map(|text| format!("<li>{}</li>", escape(&text))).collect();
     // Loads above the answer may well overload the server.
-    let variable = text("variable").unwrap_or_default();
+    let variable = entry.text("variable").unwrap_or_default();
     let judged = |run: &&Dict| most.is_some_and(|most| number(run, variable).is_none_or(|level| level <= most));
     let judged: Vec<&Dict> = runs.iter().copied().filter(judged).collect();
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)

@@ -86,6 +86,6 @@ mod tests {
         );
         assert!(text.ends_with("Best throughput: 1.50 req/s at rate 2\n"), "{text}");
         let json = json("request_rate", &points, &[None, None]);
-        assert_eq!(json.get("best").and_then(Value::as_str), Some("rate 2"));
+        assert_eq!(json.text("best"), Some("rate 2"));
     }
 }

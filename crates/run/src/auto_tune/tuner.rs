@@ -125,7 +125,7 @@ impl Tuner<'_> {
 
     /// The largest memory fraction with which the most demanding server starts.
     fn memory_share(&self, candidates: &[Candidate], stored: Option<&Dict>) -> Result<Option<String>, Error> {
-        let known = stored.and_then(|stored| stored.get("gpu_memory_utilization")?.as_str().map(str::to_owned));
+        let known = stored.and_then(|stored| stored.text("gpu_memory_utilization").map(str::to_owned));
         let Some(last) = candidates.last().filter(|_| !self.plan.memory_shares.is_empty()) else { return Ok(None) };
         if known.is_some() {
             return Ok(known);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tacho_client::control::Caller;
 use tacho_core::event::Note;
-use tacho_core::json::Value;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_record::RunRecord;
@@ -107,7 +106,7 @@ impl Online<'_> {
         let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
         let info = answer.json().ok().filter(|_| answer.status == 200)?;
         let config = info.get("vllm_config")?.get("scheduler_config")?;
-        config.get("policy").and_then(Value::as_str).map(str::to_owned)
+        config.text("policy").map(str::to_owned)
     }
 }
 

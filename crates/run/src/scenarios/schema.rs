@@ -42,7 +42,7 @@ fn collect(root: &Value, node: &Value, patterns: &mut HashMap<String, Regex>, de
     }
     match node {
         Value::Dict(dict) => {
-            if let Some(reference) = dict.get("$ref").and_then(Value::as_str) {
+            if let Some(reference) = dict.text("$ref") {
                 resolve(root, reference)?;
             }
             if dict.get("$dynamicRef").or_else(|| dict.get("$recursiveRef")).is_some() {
@@ -50,7 +50,7 @@ fn collect(root: &Value, node: &Value, patterns: &mut HashMap<String, Regex>, de
             }
             let keys = dict.get("patternProperties").and_then(Value::as_dict);
             let keys = keys.into_iter().flat_map(Dict::iter).map(|(key, _)| key);
-            for pattern in dict.get("pattern").and_then(Value::as_str).into_iter().chain(keys) {
+            for pattern in dict.text("pattern").into_iter().chain(keys) {
                 patterns.insert(pattern.to_owned(), Regex::new(pattern).ok()?);
             }
             let literal = |key: &str| matches!(key, "enum" | "const" | "default" | "examples");
@@ -103,7 +103,7 @@ impl Check<'_> {
 
     /// References and the keywords that combine other schemas.
     fn combined(&self, dict: &Dict, document: &Value) -> bool {
-        let target = dict.get("$ref").and_then(Value::as_str).and_then(|to| resolve(&self.schema.root, to));
+        let target = dict.text("$ref").and_then(|to| resolve(&self.schema.root, to));
         let each = |key: &str| dict.get(key).and_then(Value::as_list);
         let holds = |schema: &Value| self.holds(schema, document);
         target.is_none_or(holds)
@@ -129,7 +129,7 @@ impl Check<'_> {
     }
 
     fn text(&self, dict: &Dict, text: &str) -> bool {
-        let pattern = dict.get("pattern").and_then(Value::as_str);
+        let pattern = dict.text("pattern");
         counted(dict, "minLength", "maxLength", || text.chars().count())
             && pattern.is_none_or(|pattern| self.matches(pattern, text))
     }

@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 
     fn test(&self) -> Result<Test, Error> {
-        let name = self.item.get("test_name").and_then(Value::as_str);
+        let name = self.item.text("test_name");
         let name = name.ok_or_else(|| self.shape("test_name", "a text"))?.to_owned();
         // The name becomes a file name: it must not leave the directory.
         let kind = TestKind::of(&name).filter(|_| !name.contains(['/', '\0']));
@@ -101,7 +101,7 @@ impl Reader<'_> {
         let engine = self.object("parameters")?;
         self.check_words(&name, &engine)?;
         self.check_outputs(&name, &engine)?;
-        let model = engine.get("model").and_then(Value::as_str).map(str::to_owned);
+        let model = engine.text("model").map(str::to_owned);
         let variables = variables(&self.object("environment_variables")?);
         let (client, rates, concurrencies) = (Dict::new(), Vec::new(), Vec::new());
         Ok(Test { name, kind, model, engine, variables, client, rates, concurrencies })

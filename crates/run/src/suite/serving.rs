@@ -101,7 +101,7 @@ impl SuitePlan {
 impl Suite<'_> {
     pub(super) fn serving(&mut self, test: &Test) -> Result<(), Error> {
         let model = test.model.as_deref().unwrap_or_default();
-        if let Some(other) = test.client.get("model").and_then(Value::as_str).filter(|other| *other != model) {
+        if let Some(other) = test.client.text("model").filter(|other| *other != model) {
             let reason = format!("the client's model {other} is not the server's {model}");
             self.say(format!("Skipping {}: {reason}", test.name));
             return Ok(());

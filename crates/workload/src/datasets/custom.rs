@@ -137,7 +137,7 @@ impl Sampler<'_> {
     }
 
     fn labels(&self, line: &Line) -> Labels {
-        let value = |key: &'static str| Some((key, line.object.get(key)?.as_str()?));
+        let value = |key: &'static str| Some((key, line.object.text(key)?));
         self.label.and_then(value).into_iter().collect()
     }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use tacho_core::Request;
-use tacho_core::json::Value;
 
 use super::custom::{OutputLengths, load};
 use crate::Error;
@@ -38,7 +37,7 @@ pub(crate) fn sample(spec: &CustomAudioSpec, context: &mut SampleContext<'_>) ->
         _ => None,
     };
     let request = |row: &Line| {
-        let prompt = row.object.get("prompt").and_then(Value::as_str);
+        let prompt = row.object.text("prompt");
         let prompt = prompt.ok_or_else(|| lines.wrong(row, "prompt", "a text"))?;
         Ok(match tokenizer {
             None => {
@@ -59,7 +58,7 @@ pub(crate) fn sample(spec: &CustomAudioSpec, context: &mut SampleContext<'_>) ->
 }
 
 fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {
-    let path = row.object.get("audio").and_then(Value::as_str);
+    let path = row.object.text("audio");
     let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of an audio file"))?);
     let audio = match tacho_core::files::read_data(&path) {
         Ok(file) => Audio::decode(&file).ok_or_else(|| {

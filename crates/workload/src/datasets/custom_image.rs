@@ -70,7 +70,7 @@ impl RowReader<'_> {
     fn files(&self, row: &Line) -> Result<Made, Error> {
         let files = row.object.get("image_files").and_then(Value::as_list).filter(|files| !files.is_empty());
         let files = files.ok_or_else(|| self.lines.wrong(row, "image_files", "a list with at least one image"))?;
-        let prompt = row.object.get("prompt").and_then(Value::as_str);
+        let prompt = row.object.text("prompt");
         let prompt = prompt.ok_or_else(|| self.lines.wrong(row, "prompt", "a text"))?;
         let mut parts =
             files.iter().map(|file| self.image(row, "image_files", file)).collect::<Result<Vec<Value>, Error>>()?;
@@ -101,9 +101,9 @@ impl RowReader<'_> {
 
     fn part(&self, row: &Line, part: &Value, text: &mut String) -> Result<Value, Error> {
         let wrong = |expected| self.lines.wrong(row, "content", expected);
-        match part.get("type").and_then(Value::as_str) {
+        match part.text("type") {
             Some("text") => {
-                let words = part.get("text").and_then(Value::as_str).ok_or_else(|| wrong("parts with a 'text'"))?;
+                let words = part.text("text").ok_or_else(|| wrong("parts with a 'text'"))?;
                 text.push_str(words);
                 Ok(object([("type", Value::from("text")), ("text", Value::from(words))]))
             }

@@ -86,7 +86,7 @@ pub(super) fn prompt_len(
 ) -> u64 {
     let rendered = chat.and_then(|chat| chat.messages(messages, None).ok());
     let text = rendered.unwrap_or_else(|| {
-        let content = |message: &Value| message.get("content").and_then(Value::as_str).map(str::to_owned);
+        let content = |message: &Value| message.text("content").map(str::to_owned);
         messages.as_list().unwrap_or_default().iter().filter_map(content).collect::<Vec<_>>().join("\n")
     });
     let tools = tools.map_or(0, |tools| tokenizer.count(&json::dumps(tools), true));

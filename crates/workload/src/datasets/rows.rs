@@ -156,13 +156,13 @@ impl Maker<'_> {
     }
 
     fn messages(&self, fields: &Fields<'_>, messages: Value, output_len: i64) -> Result<Request, Error> {
-        let is_message = |message: &Value| message.get("role").and_then(Value::as_str).is_some();
+        let is_message = |message: &Value| message.text("role").is_some();
         let list = messages.as_list().filter(|list| !list.is_empty() && list.iter().all(is_message));
         let Some(last) = list.and_then(<[Value]>::last) else {
             return Err(fields.wrong("messages", "a list of messages, each with a role"));
         };
         self.needs(fields, Need::Chat, "messages")?;
-        let text = last.get("content").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = last.text("content").unwrap_or_default().to_owned();
         let len = self.tokenizer.map_or(1, |tokenizer| prompt_len(tokenizer, self.chat.as_ref(), &messages, None));
         Ok(Request { chat_messages: Some(messages), ..Request::text(text, len, output_len) })
     }
@@ -248,7 +248,7 @@ impl Maker<'_> {
 
 /// Whether a value is an OpenAI content part.
 fn is_part(value: &Value) -> bool {
-    value.get("type").and_then(Value::as_str).is_some()
+    value.text("type").is_some()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::bounded::TokenCount;
-use tacho_core::json::{Value, parse};
+use tacho_core::json::parse;
 use tacho_core::{Content, Request};
 use tacho_pyrand::{RandomState, ln_gamma};
 
@@ -252,7 +252,7 @@ fn lengths(path: &Path) -> Result<Vec<(f64, [Lengths; 2])>, Error> {
     for (time, fields) in dict.iter() {
         let since: f64 = time.parse().map_err(|_| wrong(format!("the key {time:?} is not a time in seconds")))?;
         let of = |name: &str| {
-            let text = fields.get(name).and_then(Value::as_str);
+            let text = fields.text(name);
             let text = text.ok_or_else(|| wrong(format!("{name} is missing at {time}: data of texts is needed")))?;
             distribution(text)
                 .ok_or_else(|| wrong(format!("{name} at {time} is not of the form {{TOKENS: SHARE, ...}}")))

@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Pair>, Error> {
     for (index, entry) in entries.iter().enumerate() {
         let turns = entry.get("conversations").and_then(Value::as_list);
         let turns = turns.ok_or_else(|| wrong(index + 1, "conversations", "a list"))?;
-        let value = |turn: &Value| turn.get("value").and_then(Value::as_str).map(str::to_owned);
+        let value = |turn: &Value| turn.text("value").map(str::to_owned);
         if let [first, second, ..] = turns {
             let pair = value(first).zip(value(second));
             pairs.push(pair.ok_or_else(|| wrong(index + 1, "conversations[].value", "a text"))?);

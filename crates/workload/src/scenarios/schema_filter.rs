@@ -38,7 +38,7 @@ fn here(schema: &Dict) -> bool {
     };
     let number = (is("integer") || is("number")) && has("multipleOf");
     let list = is("array") && ["uniqueItems", "contains", "minContains", "maxContains"].into_iter().any(has);
-    let format = schema.get("format").and_then(Value::as_str);
+    let format = schema.text("format");
     let unknown = has("format") && !format.is_some_and(|name| FORMATS.contains(&name));
     let text = is("string") && (unknown || is_bounded(schema));
     number || list || text || is("object") && object(schema) || several(schema)

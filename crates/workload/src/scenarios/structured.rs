@@ -10,6 +10,7 @@ use tacho_text::{HubCache, Tokenizer};
 use super::constraint::{ConstraintField, ConstraintKind};
 use super::schema_filter::is_unsupported;
 use crate::Error;
+use crate::datasets::allowed_tokens;
 use crate::hub::Needed;
 use crate::sampling::chat::{Chat, object};
 use crate::sampling::context::SampleContext;
@@ -200,11 +201,7 @@ impl StructuredSpec {
         if self.prefix_len == 0 {
             return Ok(Vec::new());
         }
-        let special = tokenizer.special_ids();
-        let allowed: Vec<u32> = (0..tokenizer.vocab_size() as u32).filter(|id| !special.contains(id)).collect();
-        if allowed.is_empty() {
-            return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
-        }
+        let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
         let indices = Generator::new(self.seed).integers_vec(0, allowed.len() as i64, self.prefix_len);
         Ok(indices.into_iter().map(|index| allowed[index as usize]).collect())
     }

@@ -116,11 +116,10 @@ fn rounded(ms: f64) -> f64 {
 /// The parts of a prompt: its tools and messages, or its text. `None` for other requests.
 fn parts(path: &str, request: &Value) -> Option<Vec<String>> {
     let message = |message: &Value| {
-        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let role = message.text("role").unwrap_or_default();
         let content = match message.get("content") {
             Some(Value::List(list)) => {
-                let text =
-                    |part: &Value| part.get("text").and_then(Value::as_str).map_or_else(|| dumps(part), str::to_owned);
+                let text = |part: &Value| part.text("text").map_or_else(|| dumps(part), str::to_owned);
                 list.iter().map(text).collect()
             }
             content => content.and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -186,7 +185,7 @@ fn generated_text(event: &Value) -> String {
     let text = |choice: &Value| {
         let inner = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(choice);
         let words = ["content", "reasoning_content", "reasoning", "text"];
-        let texts = words.iter().filter_map(|name| inner.get(name).and_then(Value::as_str));
+        let texts = words.iter().filter_map(|name| inner.text(name));
         texts.collect::<String>() + &inner.get("tool_calls").map(dumps).unwrap_or_default()
     };
     choices.iter().map(text).collect()

@@ -62,7 +62,7 @@ impl Lines {
 
     /// The error for a category without rows, with the existing categories.
     pub(crate) fn no_category(&self, category: &str) -> Error {
-        let all = self.rows.iter().filter_map(|row| row.object.get("category").and_then(Value::as_str));
+        let all = self.rows.iter().filter_map(|row| row.object.text("category"));
         let found: BTreeSet<&str> = all.collect();
         let found: Vec<String> = found.into_iter().map(|name| format!("{name:?}")).collect();
         let found = if found.is_empty() { "none at all".to_owned() } else { found.join(", ") };

@@ -26,7 +26,7 @@ fn listed(directory: &Path, state: &Path) -> Result<Vec<PathBuf>, Error> {
     let value = json::parse(&read_text(state)?);
     let value = value.map_err(|source| Error::FileNotJson { path: state.to_path_buf(), source })?;
     let files = value.get("_data_files").and_then(Value::as_list).unwrap_or_default();
-    let names = files.iter().filter_map(|file| file.get("filename").and_then(Value::as_str));
+    let names = files.iter().filter_map(|file| file.text("filename"));
     Ok(names.map(|name| directory.join(name)).collect())
 }
 

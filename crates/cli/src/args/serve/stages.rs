@@ -17,7 +17,6 @@ use crate::args::error::Refusal;
 use crate::args::shared::tags::{PER_CLASS, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
 
 pub(crate) const FLAG: &str = "--stages";
-/// Maximum number of requests of a run.
 pub(super) const MOST_REQUESTS: usize = 10_000_000;
 
 flags! {
@@ -39,7 +38,6 @@ flags! {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StageArg {
     pub(crate) stage: Stage,
-    /// Lengths of prompts and outputs, as distributions.
     pub(crate) lengths: [Option<String>; 2],
     /// Flags of its dataset and requests, by name without dashes.
     pub(crate) flags: Dict,

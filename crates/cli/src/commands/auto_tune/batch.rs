@@ -28,7 +28,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
     }
     let mut failed = Vec::new();
     for at in 0..entries.len() {
-        let is = |key: &str| entries[at].get(key).and_then(Value::as_str).map(str::to_owned);
+        let is = |key: &str| entries[at].text(key).map(str::to_owned);
         if args.resume.is_some() && is("status").as_deref() == Some("SUCCESS") {
             continue;
         }

@@ -49,7 +49,7 @@ fn logged(directory: &Path) -> anyhow::Result<Dict> {
 
 /// Returns the log next to a result if it has the same name and belongs to the same run.
 pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
-    let date = dict.get("date")?.as_str()?;
+    let date = dict.text("date")?;
     let same = |directory: &PathBuf| {
         let stored = Stored::open(directory).ok()?;
         let setup = tacho_record::logged::setup(stored.closing()?).ok()?;

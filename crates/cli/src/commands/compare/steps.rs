@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::json::{Value, parse};
+use tacho_core::json::parse;
 use tacho_forecast::fit::{StepComparison, compare_steps};
 
 use crate::commands::fit::read;
@@ -26,7 +26,7 @@ pub(super) fn markdown(files: &[PathBuf]) -> Option<String> {
 
 fn predicted_by(path: &Path) -> Option<String> {
     let result = parse(&std::fs::read_to_string(path).ok()?).ok()?;
-    result.get("predicted_by").and_then(Value::as_str).map(str::to_owned)
+    result.text("predicted_by").map(str::to_owned)
 }
 
 fn table(steps: &StepComparison) -> String {

@@ -29,7 +29,7 @@ pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportC
     }
     let closing = stored.closing().and_then(|closing| closing.get(OFFLINE));
     let stored_result =
-        closing.and_then(|closing| Some((closing.get("text")?.as_str()?.to_owned(), closing.get("result")?.clone())));
+        closing.and_then(|closing| Some((closing.text("text")?.to_owned(), closing.get("result")?.clone())));
     let (text, result) = match stored_result {
         Some(stored_result) => stored_result,
         None => unfinished(path, stored, about)?,
@@ -52,7 +52,7 @@ fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(St
         path.display(),
         rows.len()
     );
-    let text = |key: &str| about.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |key: &str| about.text(key).map(str::to_owned);
     let engine = EngineNote {
         backend: text("backend").unwrap_or_default(),
         simulated: text("simulated"),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_record::restored::{Restored, restored};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::html::run::{About, stored};
@@ -80,7 +80,7 @@ fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result
     }
     let run = StoredRun::from_dict(dict).with_context(|| path.display().to_string())?;
     if let Some(page) = &outputs.page {
-        let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
+        let title = dict.text("model_id").unwrap_or("a run");
         let text = stored::page(title, &run);
         write_text(page, &text)?;
         saved(page);

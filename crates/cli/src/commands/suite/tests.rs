@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use regex::Regex;
-use tacho_core::json::Value;
 use tacho_run::suite::{Test, TestKind, parse_tests};
 
 use super::hardware::Machine;
@@ -24,7 +23,7 @@ pub(super) fn load(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<Te
             tests.push(test);
         }
     }
-    let dtype = |test: &Test| test.engine.get("dtype").and_then(Value::as_str).map(str::to_owned);
+    let dtype = |test: &Test| test.engine.text("dtype").map(str::to_owned);
     tests.retain(|test| {
         selector.is_match(&test.name)
             && (args.model_filter.is_empty() || test.model.as_ref() == Some(&args.model_filter))

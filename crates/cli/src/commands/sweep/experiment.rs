@@ -97,7 +97,7 @@ fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
         SweepKind::Workload { .. } => "serve_workload",
         SweepKind::Sla { .. } => "serve_sla",
     };
-    let of_sets = plan.bench_sets.iter().filter_map(|set| set.values().get("backend")?.as_str());
+    let of_sets = plan.bench_sets.iter().filter_map(|set| set.values().text("backend"));
     let files = backend_files(&plan.bench_cmd, of_sets);
     dict! {
         "version": 1_i64,

@@ -19,7 +19,6 @@ const NUMBERS: [&str; 9] = [
 /// Maximum number of columns for varied parameters.
 const VARIED: usize = 4;
 
-/// Column with the number of runs of a setting.
 const RUNS: &str = "runs";
 
 /// Keys that differ between runs without being varied.

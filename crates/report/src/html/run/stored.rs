@@ -27,7 +27,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
 /// The client's self-assessment and the caveats in the file.
 fn warnings(run: &StoredRun) -> Vec<String> {
     let Some(own) = run.fields.get("tacho") else { return Vec::new() };
-    let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
+    let verdict = own.get("client").and_then(|client| client.text("verdict"));
     let mut texts: Vec<String> = run.view().caveats().into_iter().flatten().map(|caveat| caveat.text).collect();
     // A bad verdict is a caveat too.
     if let Some(verdict) = verdict.filter(|verdict| !texts.iter().any(|text| text == verdict)) {

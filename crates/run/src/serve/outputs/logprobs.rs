@@ -22,7 +22,7 @@ pub(super) fn read(lines: &[u8]) -> Vec<TokenProbabilities> {
 }
 
 fn chat(event: &Value) -> Option<Vec<TokenProbabilities>> {
-    let pair = |one: &Value| Some((one.get("token")?.as_str()?.to_owned(), one.get("logprob")?.as_f64()?.exp()));
+    let pair = |one: &Value| Some((one.text("token")?.to_owned(), one.get("logprob")?.as_f64()?.exp()));
     let token = |one: &Value| {
         let mut likely: Vec<(String, f64)> = Vec::new();
         for (text, probability) in

@@ -191,7 +191,7 @@ impl Answers {
 
     pub(super) fn has(&self, base: &Path, target: &[Criterion]) -> bool {
         let marker = marker(base, target).display().to_string();
-        self.list.iter().any(|entry| entry.get("search").and_then(Value::as_str) == Some(&marker))
+        self.list.iter().any(|entry| entry.text("search") == Some(&marker))
     }
 
     /// Number of searches without a load that meets the criteria.
@@ -202,7 +202,7 @@ impl Answers {
 
     pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<(), Failure> {
         let search = marker(&pair.base, target).display().to_string();
-        self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&search));
+        self.list.retain(|known| known.text("search") != Some(&search));
         let (verdict, reason) = found.verdict(target, pair.plan);
         let max_measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         let range = found.estimate.filter(|_| found.answer != Answer::Unlimited);

@@ -104,7 +104,7 @@ impl Schema {
 
     /// A part with its reference resolved.
     fn flat<'a>(&'a self, part: &'a Value) -> Option<&'a Value> {
-        match part.get("$ref").and_then(Value::as_str) {
+        match part.text("$ref") {
             Some(path) => self.resolve(path),
             None => Some(part),
         }

@@ -57,7 +57,7 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     };
     let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
     let blocks = last.and_then(|message| message.get("content")).and_then(Value::as_list).unwrap_or(&[]);
-    let has_result = blocks.iter().any(|block| block.get("type").and_then(Value::as_str) == Some("tool_result"));
+    let has_result = blocks.iter().any(|block| block.text("type") == Some("tool_result"));
     Calls::new(tools, &wanted, has_result)
 }
 
@@ -65,7 +65,7 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
 fn source(fields: &Fields) -> Result<Source, Problem> {
     let system = fields.get("system").map(|system| message("system", &text_of(system)));
     let one = |given: &Value| {
-        let role = given.get("role").and_then(Value::as_str).unwrap_or("user");
+        let role = given.text("role").unwrap_or("user");
         message(role, &given.get("content").map(text_of).unwrap_or_default())
     };
     let messages = fields.get("messages").and_then(Value::as_list).unwrap_or(&[]);
@@ -78,7 +78,7 @@ fn source(fields: &Fields) -> Result<Source, Problem> {
 /// The text of a content: texts, calls and results of its blocks.
 fn text_of(content: &Value) -> String {
     let Value::List(blocks) = content else { return content.as_str().unwrap_or_default().to_owned() };
-    let one = |block: &Value| match block.get("type").and_then(Value::as_str) {
+    let one = |block: &Value| match block.text("type") {
         Some("tool_use") => {
             let input = block.get("input").map_or_else(|| "null".to_owned(), dumps);
             tools::notation(block.get("name").unwrap_or(&Value::Null), &input)

@@ -262,7 +262,7 @@ fn pairs(ones: &[String], others: &[String]) -> Result<Vec<Source>, Problem> {
 
 fn texts_of(fields: &Fields, name: &str) -> Result<Vec<String>, Problem> {
     let value = fields.dict().get(name);
-    let text = |item: &Value| item.as_str().or_else(|| item.get("text").and_then(Value::as_str)).map(str::to_owned);
+    let text = |item: &Value| item.as_str().or_else(|| item.text("text")).map(str::to_owned);
     let texts = match value {
         Some(Value::List(items)) => items.iter().map(text).collect(),
         single => single.and_then(text).map(|text| vec![text]),

@@ -114,17 +114,16 @@ impl Session {
     fn event(&mut self, message: &[u8], now: Instant) -> Result<(), (String, &'static str)> {
         let event = std::str::from_utf8(message).ok().and_then(|text| parse(text).ok());
         let event = event.ok_or_else(|| ("Invalid JSON".to_owned(), "invalid_json"))?;
-        let text = |name: &str| event.get(name).and_then(Value::as_str);
-        match text("type") {
+        match event.text("type") {
             Some("session.update") => {
                 let model =
-                    text("model").ok_or_else(|| ("Missing required field: model".to_owned(), "invalid_event"))?;
+                    event.text("model").ok_or_else(|| ("Missing required field: model".to_owned(), "invalid_event"))?;
                 let unknown = |_| (format!("The model `{model}` does not exist."), "model_not_found");
                 self.app.resolve(Some(model)).map_err(unknown)?;
                 self.is_validated = true;
             }
             Some("input_audio_buffer.append") => {
-                let bytes = text("audio").and_then(decoded_len).filter(|bytes| *bytes > 0);
+                let bytes = event.text("audio").and_then(decoded_len).filter(|bytes| *bytes > 0);
                 let bytes = bytes.ok_or_else(|| ("Invalid audio data".to_owned(), "invalid_audio"))?;
                 self.samples += bytes / 2;
                 let heard = (self.samples as f64 / RATE / self.spec.word + 1e-9) as u64;

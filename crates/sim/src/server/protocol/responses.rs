@@ -60,7 +60,7 @@ fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
     };
     if let Some(instructions) = fields.text("instructions")? {
         // Instructions are not inherited: those of the current request come first.
-        all.retain(|message| message.get("role").and_then(Value::as_str) != Some("system"));
+        all.retain(|message| message.text("role") != Some("system"));
         all.insert(0, message("system", instructions));
     }
     match fields.get("input") {
@@ -71,8 +71,8 @@ fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
 }
 
 fn as_message(item: &Value) -> Value {
-    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-    match item.get("type").and_then(Value::as_str) {
+    let text = |name: &str| item.text(name).unwrap_or_default();
+    match item.text("type") {
         Some("function_call") => message("assistant", &tools::notation(&Value::from(text("name")), text("arguments"))),
         Some("function_call_output" | "custom_tool_call_output") => {
             let output = item.get("output").map(|output| output.as_str().map_or_else(|| dumps(output), str::to_owned));
@@ -91,12 +91,12 @@ pub(crate) fn message(role: &str, content: &str) -> Value {
 /// The tool calls that the response may make, if any.
 fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     let given = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
-    let is_function = |tool: &&Value| tool.get("type").and_then(Value::as_str) == Some("function");
+    let is_function = |tool: &&Value| tool.text("type") == Some("function");
     let tools = given.iter().filter(is_function).filter_map(|tool| Tool::of(tool, "parameters")).collect();
     let wanted = match fields.get("tool_choice") {
         Some(Value::Str(word)) if word == "none" => Wanted::No,
         Some(Value::Str(word)) if word == "required" => Wanted::Some,
-        Some(choice @ Value::Dict(_)) => Wanted::Named(choice.get("name").and_then(Value::as_str).unwrap_or_default()),
+        Some(choice @ Value::Dict(_)) => Wanted::Named(choice.text("name").unwrap_or_default()),
         _ => Wanted::Auto,
     };
     let last = fields.get("input").and_then(Value::as_list).and_then(<[Value]>::last);

@@ -78,7 +78,7 @@ fn tags(format: &Value) -> Option<Vec<(String, Schema, String)>> {
         return None;
     }
     let one = |structure: &Value| {
-        let text = |name: &str| structure.get(name).and_then(Value::as_str).map(str::to_owned);
+        let text = |name: &str| structure.text(name).map(str::to_owned);
         let schema = structure.get("schema").cloned().unwrap_or(Value::Bool(true));
         Some((text("begin")?, Schema::new(&schema).ok()?, text("end")?))
     };

@@ -195,7 +195,7 @@ pub(crate) fn conversation(messages: &[Value], opens: bool) -> Result<Source, Pr
     }
     let mut parts = Vec::new();
     for message in messages {
-        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let role = message.text("role").unwrap_or_default();
         push_text(&mut parts, &format!("<|{role}|>\n"));
         push_content(&mut parts, message.get("content"))?;
         push_text(&mut parts, &tools::called(message));
@@ -225,7 +225,7 @@ fn push_content(parts: &mut Vec<Part>, content: Option<&Value>) -> Result<(), Pr
 }
 
 fn push_part(parts: &mut Vec<Part>, part: &Value) -> Result<(), Problem> {
-    match (part.get("type").and_then(Value::as_str), part.get("text").and_then(Value::as_str)) {
+    match (part.text("type"), part.text("text")) {
         (Some("text" | "input_text" | "output_text"), Some(text)) => push_text(parts, text),
         (Some(kind), _) if MEDIA.contains(&kind) => {
             let mut hasher = DefaultHasher::new();

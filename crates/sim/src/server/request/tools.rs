@@ -17,7 +17,7 @@ impl Tool {
     pub(crate) fn of(tool: &Value, schema: &str) -> Option<Self> {
         let schema = tool.get(schema).filter(|schema| schema.as_dict().is_some_and(|dict| !dict.is_empty()));
         let arguments = schema.and_then(|schema| Schema::new(schema).ok()).unwrap_or_else(Schema::any_object);
-        Some(Tool { name: tool.get("name")?.as_str()?.to_owned(), arguments })
+        Some(Tool { name: tool.text("name")?.to_owned(), arguments })
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn of_conversation(fields: &Fields) -> Result<Option<Calls>, Problem>
 pub(crate) fn called(message: &Value) -> String {
     let call = |call: &Value| {
         let function = call.get("function")?;
-        Some(notation(function.get("name")?, function.get("arguments")?.as_str()?))
+        Some(notation(function.get("name")?, function.text("arguments")?))
     };
     message.get("tool_calls").and_then(Value::as_list).unwrap_or(&[]).iter().filter_map(call).collect()
 }

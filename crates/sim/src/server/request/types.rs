@@ -141,7 +141,7 @@ impl Kind {
             }
             (Kind::Object(groups), Value::Dict(dict)) => return check_fields(groups, dict),
             (Kind::Tagged(tag, cases), Value::Dict(dict)) => {
-                let text = dict.get(tag).and_then(Value::as_str);
+                let text = dict.text(tag);
                 let is_meant = |(names, _): &&Case| text.is_some_and(|tag| names.is_empty() || names.contains(&tag));
                 return match cases.iter().find(is_meant) {
                     Some((_, groups)) => check_fields(groups, dict),

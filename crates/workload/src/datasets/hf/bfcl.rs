@@ -122,7 +122,7 @@ fn schema(value: &Value) -> Value {
 }
 
 fn content(message: &Value) -> Option<String> {
-    message.get("content").and_then(Value::as_str).map(str::to_owned)
+    message.text("content").map(str::to_owned)
 }
 
 fn joined_contents(messages: &Value) -> String {

@@ -9,7 +9,7 @@ pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<V
     for (at, message) in messages.iter().enumerate() {
         let wrong = |problem: &str| row.wrong(&format!("{field}[{at}]"), problem);
         let dict = message.as_dict().ok_or_else(|| wrong("must be an object"))?;
-        let role = dict.get("role").and_then(Value::as_str).ok_or_else(|| wrong("role is missing"))?;
+        let role = dict.text("role").ok_or_else(|| wrong("role is missing"))?;
         match dict.get("parts").and_then(Value::as_list) {
             Some(parts) => of_parts(role, parts, &mut out),
             None => out.push(message.clone()),
@@ -20,8 +20,7 @@ pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<V
 
 /// Converts one message of parts; tool results become separate messages.
 fn of_parts(role: &str, parts: &[Value], out: &mut Vec<Value>) {
-    let of_kind =
-        |kind: &'static str| parts.iter().filter(move |part| part.get("type").and_then(Value::as_str) == Some(kind));
+    let of_kind = |kind: &'static str| parts.iter().filter(move |part| part.text("type") == Some(kind));
     let text = |part: &Value| part.get("content").or(part.get("text")).and_then(Value::as_str).map(str::to_owned);
     let texts: Vec<String> = of_kind("text").filter_map(text).collect();
     let calls: Vec<Value> = of_kind("tool_call").map(call).collect();
@@ -53,11 +52,11 @@ fn as_text(value: &Value) -> String {
 
 /// Marks that identify an assistant message in a later prompt: its text, and the names of its tool calls.
 pub(crate) fn marks(message: &Value) -> Vec<String> {
-    if message.get("role").and_then(Value::as_str) != Some("assistant") {
+    if message.text("role") != Some("assistant") {
         return Vec::new();
     }
-    let text = message.get("content").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text = message.text("content").filter(|text| !text.is_empty());
     let calls = message.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
-    let ids = calls.iter().filter_map(|call| call.get("id")?.as_str());
+    let ids = calls.iter().filter_map(|call| call.text("id"));
     text.map(|text| format!("text {text}")).into_iter().chain(ids.map(|id| format!("call {id}"))).collect()
 }

@@ -47,7 +47,7 @@ fn typed(value: &Value) -> Value {
         "intValue" => inner.as_str().and_then(|text| text.parse().ok()).map_or_else(|| inner.clone(), Value::Int),
         "arrayValue" => Value::List(items().map(typed).collect()),
         "kvlistValue" => {
-            let entry = |item: &Value| Some((item.get("key")?.as_str()?.to_owned(), typed(item.get("value")?)));
+            let entry = |item: &Value| Some((item.text("key")?.to_owned(), typed(item.get("value")?)));
             Value::Dict(items().filter_map(entry).collect())
         }
         _ => inner.clone(),

@@ -26,7 +26,7 @@ pub(crate) fn agentic(source: &Source, options: &Options) -> Result<Trace> {
 
 fn new_messages(row: &Row<'_>) -> Result<Dict> {
     let messages = row.need("messages", Row::messages)?;
-    let assistant = |message: &Value| message.get("role").and_then(Value::as_str) == Some("assistant");
+    let assistant = |message: &Value| message.text("role") == Some("assistant");
     if let Some(at) = messages.iter().position(assistant) {
         return Err(row.wrong(&format!("messages[{at}]"), "a round has no answers: they come from the server"));
     }

@@ -123,7 +123,7 @@ fn call_json(call: &ToolCall) -> Value {
 }
 
 fn has_role(message: &Value, role: &str) -> bool {
-    message.get("role").and_then(Value::as_str) == Some(role)
+    message.text("role") == Some(role)
 }
 
 #[cfg(test)]

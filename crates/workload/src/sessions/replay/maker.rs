@@ -79,7 +79,7 @@ impl<'t> Maker<'t> {
     /// Tokens of the recorded completion, if there is one.
     fn recorded_tokens(&self, step: &Step) -> Option<u64> {
         let Prompt::Given(content) = &step.prompt else { return None };
-        let answer = content.get("recorded_answer")?.as_str()?;
+        let answer = content.text("recorded_answer")?;
         Some(self.tokenizer?.count(answer, false) as u64)
     }
 
@@ -128,7 +128,7 @@ impl<'t> Maker<'t> {
         request.output_len = sent.get("output_len").and_then(Value::as_i64).unwrap_or(request.output_len);
         let counted = sent.get("prompt_len").and_then(Value::as_i64).and_then(|len| u64::try_from(len).ok());
         request.prompt_len = counted.unwrap_or(request.prompt_len);
-        request.lora = sent.get("lora").and_then(Value::as_str).map(str::to_owned);
+        request.lora = sent.text("lora").map(str::to_owned);
         request.cancel_after = sent.get("cancel_after_s").and_then(Value::as_f64);
         match (sent.get("messages"), sent.get("prompt")) {
             (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
@@ -214,7 +214,7 @@ impl<'t> Maker<'t> {
                 messages.extend(own.iter().cloned());
                 continue;
             }
-            let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default();
+            let text = |key: &str| content.text(key).unwrap_or_default();
             messages.push(message("user", text("text")));
             messages.push(message("assistant", text("recorded_answer")));
         }
@@ -230,7 +230,7 @@ impl<'t> Maker<'t> {
 
 /// The messages that a step adds to those before it.
 fn new_messages(content: &Dict, media: Vec<Value>, request: &mut Request) -> Vec<Value> {
-    let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
+    let role = content.text("role").unwrap_or("user");
     match (content.get("messages"), content.get("text"), content.get("texts")) {
         (Some(Value::List(own)), ..) => own.clone(),
         (_, Some(Value::Str(text)), _) if media.is_empty() => {
@@ -268,7 +268,7 @@ fn tokens(message: &Value, tokenizer: &Tokenizer) -> u64 {
     let count = |text: &str| tokenizer.count(text, false) as u64;
     match message.get("content") {
         Some(Value::Str(text)) => count(text),
-        Some(Value::List(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).map(count).sum(),
+        Some(Value::List(parts)) => parts.iter().filter_map(|part| part.text("text")).map(count).sum(),
         _ => 0,
     }
 }

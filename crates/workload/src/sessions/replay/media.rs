@@ -32,7 +32,7 @@ pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
 }
 
 fn part(kind: &str, item: &Value) -> Option<Value> {
-    let link = item.as_str().or_else(|| item.get("url")?.as_str());
+    let link = item.as_str().or_else(|| item.text("url"));
     let link = link.filter(|link| ["http://", "https://", "data:"].iter().any(|start| link.starts_with(start)))?;
     Some(object([("type", kind.into()), (kind, object([("url", link.into())]))]))
 }

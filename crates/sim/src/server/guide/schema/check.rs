@@ -25,18 +25,18 @@ impl Schema {
             return Err(format!("Grammar error: Unimplemented keys: [\"{key}\"]"));
         }
         check_type(dict.get("type"))?;
-        if let Some(path) = dict.get("$ref").and_then(Value::as_str)
+        if let Some(path) = dict.text("$ref")
             && self.resolve(path).is_none()
         {
             return Err(format!("Grammar error: Pointer '{}' does not exist", path.trim_start_matches('#')));
         }
-        if let Some(format) = dict.get("format").and_then(Value::as_str)
-            && dict.get("type").and_then(Value::as_str) == Some("string")
+        if let Some(format) = dict.text("format")
+            && dict.text("type") == Some("string")
             && string::of_format(format).is_none()
         {
             return Err(format!("Grammar error: Unknown format: {format}"));
         }
-        if let Some(pattern) = dict.get("pattern").and_then(Value::as_str) {
+        if let Some(pattern) = dict.text("pattern") {
             Pattern::parse(pattern).map_err(|error| format!("Grammar error: invalid regex {pattern:?}: {error}"))?;
         }
         self.check_parts(schema, depth)

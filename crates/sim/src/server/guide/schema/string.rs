@@ -34,8 +34,7 @@ pub(super) fn of_format(format: &str) -> Option<&'static str> {
 pub(super) fn draw(schema: &Dict, dice: &mut Dice) -> String {
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
     let (least, most) = (bound("minLength").unwrap_or(0), bound("maxLength").unwrap_or(usize::MAX));
-    let text = |name: &str| schema.get(name).and_then(Value::as_str);
-    let pattern = text("pattern").or_else(|| text("format").and_then(of_format));
+    let pattern = schema.text("pattern").or_else(|| schema.text("format").and_then(of_format));
     match pattern.map(Pattern::parse) {
         Some(Ok(pattern)) => of_length(least, most, dice, |dice| pattern.text(dice)),
         _ => fitted(&words(1 + dice.size, dice), least, most, dice),

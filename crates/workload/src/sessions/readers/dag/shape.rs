@@ -98,7 +98,7 @@ fn check_systems(session: &Session<'_>, forked: bool) -> Result<()> {
     for (number, turn) in session.turns.iter().enumerate() {
         let Some(row) = &turn.row else { continue };
         for (at, message) in row.list("messages")?.unwrap_or_default().iter().enumerate() {
-            let system = message.get("role").and_then(Value::as_str) == Some("system");
+            let system = message.text("role") == Some("system");
             let allowed = at == 0 && !forked && (session.isolated || number == 0);
             if system && !allowed {
                 return Err(
