@@ -21,6 +21,8 @@ use self::model::Load;
 const MIN_ITERATIONS: usize = 50;
 /// Most tokens per event.
 const MAX_TOKENS_PER_EVENT: f64 = 1.1;
+/// Largest fraction of token events that have no arrival time of their own.
+const MAX_COALESCED: f64 = 0.2;
 /// Fraction of TTFT by which the first token has to follow an event without content to be distinguished.
 const MIN_CONTENT_LAG: f64 = 0.01;
 /// Largest part of an iteration in which its tokens arrive.
@@ -37,6 +39,11 @@ pub enum ExplainError {
          --stream-interval 1 and without speculative decoding"
     )]
     Bundled { per_event: f64 },
+    #[error(
+        "{percent:.0}% of the token events were read together with a later one, so that iterations cannot be separated: the client \
+         was starved; run it again on a free core"
+    )]
+    ReadLate { percent: f64 },
     #[error("{found} engine iterations were found, at least {MIN_ITERATIONS} are needed: explain a longer run")]
     TooFew { found: usize },
     #[error(
@@ -58,13 +65,14 @@ pub struct Known<'a> {
 /// Attributes the latencies of all successful requests.
 pub fn explain(samples: &Samples, known: Known<'_>) -> Result<Attribution, ExplainError> {
     let mut replicas: BTreeMap<String, Vec<Stream>> = BTreeMap::new();
-    let (mut tokens, mut events) = (0.0, 0.0);
+    let (mut tokens, mut events, mut coalesced) = (0.0, 0.0, 0.0);
     let (mut lag, mut ttft, mut count) = (0, 0, 0_usize);
     for sample in samples.iter() {
         let Some(stream) = Stream::of(&sample) else { continue };
         if stream.is_attributed {
             tokens += sample.output_len.max(1) as f64;
             events += sample.events() as f64;
+            coalesced += f64::from(sample.coalesced);
             (lag, ttft, count) = (lag + stream.content_lag_ns, ttft + stream.ttft_ns, count + 1);
         }
         replicas.entry(sample.labels.get(REPLICA).unwrap_or_default().to_owned()).or_default().push(stream);
@@ -75,6 +83,9 @@ pub fn explain(samples: &Samples, known: Known<'_>) -> Result<Attribution, Expla
     }
     if tokens / events > MAX_TOKENS_PER_EVENT {
         return Err(ExplainError::Bundled { per_event: tokens / events });
+    }
+    if coalesced > MAX_COALESCED * events {
+        return Err(ExplainError::ReadLate { percent: coalesced / events * 100.0 });
     }
     let mut all = Attribution { from_schedule: known.is_paced, ..Attribution::default() };
     for streams in replicas.into_values() {
@@ -194,6 +205,8 @@ mod tests {
         assert_eq!(of(vec![sample(0, 0.0, 0.5, &[])]), ExplainError::NoTokens);
         let bundled = Sample { output_len: 8, ..sample(0, 0.0, 0.5, &[0.1; 3]) };
         assert_eq!(of(vec![bundled]), ExplainError::Bundled { per_event: 2.0 });
+        let late = Sample { coalesced: 5, ..sample(0, 0.0, 0.5, &[0.1; 9]) };
+        assert_eq!(of(vec![late]), ExplainError::ReadLate { percent: 50.0 });
         assert_eq!(of(vec![sample(0, 0.0, 0.5, &[0.1; 9])]), ExplainError::TooFew { found: 10 });
         let apart = |at: usize| sample(at, 0.0, 0.1 + 0.031 * at as f64, &[0.1; 60]);
         let refused = of((0..3).map(apart).collect());

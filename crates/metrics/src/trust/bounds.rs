@@ -73,9 +73,15 @@ impl Bound {
     /// The bound as words: `p99 ITL may be off by 0.20 ms (2%)`.
     pub fn text(&self) -> String {
         let name = format!("{} {}", self.statistic_name(), self.metric.name().to_uppercase());
-        format!("{name} may be off by {:.2} ms ({:.1}%)", self.off_ms(), self.fraction() * 100.0)
+        let percent = self.fraction() * 100.0;
+        // Of a gap of nearly zero, between tokens that were read together, it says nothing.
+        let part = if percent <= MAX_PERCENT { format!(" ({percent:.1}%)") } else { String::new() };
+        format!("{name} may be off by {:.2} ms{part}", self.off_ms())
     }
 }
+
+/// Largest percentage that is printed.
+const MAX_PERCENT: f64 = 999.0;
 
 /// Whether an error is too large for a value, both in ms.
 pub fn is_large(value_ms: f64, off_ms: f64) -> bool {
