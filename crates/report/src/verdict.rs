@@ -20,12 +20,13 @@ pub struct Finding {
 
 impl Finding {
     /// The order of findings: an overload or failures also make a client late, so the cause comes first. A client that may be
-    /// wrong comes before anything that only needs interpretation.
+    /// wrong comes before anything that only needs interpretation, and wrong outputs before conditions of the measurement.
     fn rank(&self) -> (Severity, u8) {
         let among_equals = match (self.code, self.severity) {
             ("client_unreliable", _) => 1,
             ("requests_failed", _) | (_, Severity::Bad) => 0,
-            _ => 2,
+            ("outputs_differ", _) => 2,
+            _ => 3,
         };
         (self.severity, among_equals)
     }
@@ -270,7 +271,8 @@ mod tests {
             (Bad, "client_unreliable"),
             (Warning, "requests_failed"),
             (Warning, "client_unreliable"),
-            (Warning, "few_samples"),
+            (Warning, "outputs_differ"),
+            (Warning, "warm_cache"),
             (Note, "ended_early"),
         ];
         let rank = |(severity, code)| Finding { severity, code, text: String::new() }.rank();
