@@ -1,5 +1,7 @@
 //! Checks of `tacho serve` before the first request. vLLM detects most of these errors during or after the run.
 
+use std::num::NonZeroU32;
+
 use tacho_args::repr::quoted;
 use tacho_client::{BackendKind, Headers, Task};
 use tacho_core::Secret;
@@ -438,11 +440,7 @@ fn check_outputs(args: &ServeArgs) -> Result<(), Refusal> {
         ("--grade-command", own.grade_command.is_some()),
     ];
     let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-    let wrong = own
-        .check_outputs
-        .as_ref()
-        .and_then(Option::as_ref)
-        .filter(|text| !text.parse::<u32>().is_ok_and(|number| number > 0));
+    let wrong = own.check_outputs.iter().flatten().find(|text| text.parse::<NonZeroU32>().is_err());
     let allowed = "a number of requests of at least 1, or none for 100";
     ensure(wrong.is_none(), || Refusal::range("--check-outputs", wrong.map_or("", |text| text), allowed))?;
     let backend = args.target.backend();
