@@ -107,6 +107,7 @@ const CONNECTION: &[Flag] = &[
     vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not verify the server's TLS certificate."),
     own(&["--ca-file"], Str, "FILE", Unset, &SERVER, "CA certificates in PEM form to trust instead of the system's."),
     switch(&["--http2"], &SERVER, "Use HTTP/2, see tacho serve."),
+    switch(&["--reset-caches"], &SERVER, "Empty the server's caches before each run, see tacho serve."),
     switch(&["--sim"], &SERVER, "Send to the built-in simulator instead of a server.").excludes(&["--base-url"]),
     own(&["--sim-profile"], Str, "NAME", Unset, &SERVER, "Speed of the simulator.").needs(&["--sim"]),
     own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER, "Further flags of tacho sim, as one text.").needs(&["--sim"]),

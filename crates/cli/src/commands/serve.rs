@@ -267,7 +267,8 @@ fn held(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     Ok(if exit == Exit::Done { code(&findings, args.own.allow_inconclusive) } else { exit })
 }
 
-fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
+/// Whether a run was whole; an error if no request succeeded.
+pub(in crate::commands) fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     if record.setup.interrupted {
         return Ok(Exit::Interrupted);
     }

@@ -18,6 +18,7 @@ use tacho_record::zip::{Member, unzip};
 use tacho_rowlog::{Log, Row, Stored};
 use tacho_testkit::place::wait_for;
 
+use crate::backends::Sim;
 use crate::tacho::{Place, stderr, stdout};
 
 /// Nanoseconds that recorded times are multiples of.
@@ -595,6 +596,24 @@ fn the_same_server_agrees_and_another_differs() {
     // Other tests disturb a few runs: the numbers are asserted where they are measured.
     assert!(of(&same, "DIFFERS") == 0 && of(&other, "AGREES") == 0, "{same:?} {other:?}");
     assert!(runs == 1 || agree * 100 >= same.len() * 95 && differ * 100 >= other.len() * 95, "{same:?} {other:?}");
+}
+
+#[test]
+fn a_server_that_knows_the_requests_decides_nothing() {
+    let place = bundled_run(&["--num-prompts", "20", "--request-rate", "40", "--random-input-len", "100"], 5);
+    let other = Sim::start(&[]);
+    let output = place.run(&["reproduce", "a.tacho.zip", "--base-url", &other.url]);
+    assert!(
+        output.status.code() == Some(1) && stderr(&output).contains("all 20 requests failed"),
+        "{}",
+        stderr(&output)
+    );
+    let sim = Sim::start(&["--profile", "h100-8b", "--model", "tacho-sim"]);
+    for (flags, is_warm) in [(&[][..], false), (&[], true), (&["--reset-caches"], false)] {
+        let output = place.run(&[&["reproduce", "a.tacho.zip", "--base-url", &sim.url], flags].concat());
+        let said = stdout(&output).contains("% in the bundle, ");
+        assert_eq!(said, is_warm, "{flags:?}: {} {}", stdout(&output), stderr(&output));
+    }
 }
 
 #[test]

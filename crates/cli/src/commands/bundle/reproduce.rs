@@ -24,10 +24,13 @@ use crate::args::bundle::ReproduceArgs;
 use crate::args::program::build;
 use crate::args::serve::ServeArgs;
 use crate::commands::screen::Screen;
-use crate::commands::serve::{plan, simulator};
+use crate::commands::serve::{plan, simulator, verdict};
 use crate::commands::sim::hub;
 use crate::exit::{Exit, note, saved};
 use crate::interrupt::Interrupt;
+
+/// Difference of hit rates of the prefix cache that changes latencies.
+const CACHE_DIFFERENCE: f64 = 0.05;
 
 pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
     let flags = &args.flags;
@@ -58,6 +61,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
     let answer = match failures.judgement {
         // Times that the client may have made itself decide nothing.
         _ if records.iter().any(|record| !kept_up(record)) => Agreement::Inconclusive,
+        _ if is_warmer(&opened.record, &records) => Agreement::Inconclusive,
         Judgement::Beyond => Agreement::Differs,
         _ => overall(&found),
     };
@@ -122,6 +126,8 @@ impl Again {
             bail!("these requests have digest {digest}, and those of the result {stated}: nothing was sent");
         }
         let record = run_serve(&plan, prepared, &interrupt.stop, &screen)?;
+        // An error if no request succeeded.
+        verdict(serve, &record)?;
         if let Some(path) = place {
             save(&record, &path, Detail::PerRequest, SaveMode::New)?;
             saved(&path);
@@ -146,9 +152,12 @@ fn lines(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let head = match records.iter().all(kept_up) {
-        true => format!("{} {}", answer.text(), named(answer)).trim_end().to_owned(),
-        false => format!("{}: the client did not keep up", answer.text()),
+    let head = match () {
+        () if !records.iter().all(kept_up) => format!("{}: the client did not keep up", answer.text()),
+        () if is_warmer(&opened.record, records) => {
+            format!("{}: the server had these requests in its prefix cache", answer.text())
+        }
+        () => format!("{} {}", answer.text(), named(answer)).trim_end().to_owned(),
     };
     let mut lines = fold(&ink(answer).paint(color, &head), width, 2);
     let row = |one: &Compared| ForestRow {
@@ -167,6 +176,13 @@ fn lines(
     let servers = theirs.name().zip(ours.name()).filter(|(one, other)| one != other);
     let notes = [
         doubt.map(|trust| format!("warning[client_unreliable]: {}", trust.text())),
+        cache_difference(&opened.record, records).map(|(base, new)| {
+            format!(
+                "Prefix cache hit rate {:.0}% in the bundle, {:.0}% here: pass --reset-caches, or restart the server.",
+                base * 100.0,
+                new * 100.0
+            )
+        }),
         servers.map(|(one, other)| format!("the servers state other versions: {one} in the bundle, {other} here")),
         (records.len() == 1).then(|| {
             "One run on each side: what differs from run to run is not in the intervals. --num-runs 4 adds it."
@@ -175,6 +191,19 @@ fn lines(
     ];
     lines.extend(notes.into_iter().flatten().flat_map(|text| fold(&text, width, 2)));
     lines.iter().map(|line| if color { format!("{line}\n") } else { harmless_line(line) + "\n" }).collect()
+}
+
+/// The hit rate of the prefix cache in the bundle, and the one here that is farthest from it, if they differ.
+fn cache_difference(base: &RunRecord, records: &[RunRecord]) -> Option<(f64, f64)> {
+    let base = base.measured.cache_hit_rate()?;
+    let rates = records.iter().filter_map(|record| record.measured.cache_hit_rate());
+    let farthest = rates.max_by(|one, other| (one - base).abs().total_cmp(&(other - base).abs()))?;
+    ((farthest - base).abs() > CACHE_DIFFERENCE).then_some((base, farthest))
+}
+
+/// Whether the server knew the requests: a warm cache is faster, whatever the server is.
+fn is_warmer(base: &RunRecord, records: &[RunRecord]) -> bool {
+    cache_difference(base, records).is_some_and(|(base, new)| new > base)
 }
 
 fn kept_up(record: &RunRecord) -> bool {
