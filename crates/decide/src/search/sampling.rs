@@ -39,7 +39,7 @@ impl Search<'_> {
             return explore(FIRST * self.levels.first);
         };
         let over = match () {
-            () if self.is_infeasible(runs) => Some(StopReason::Infeasible),
+            () if self.is_infeasible(runs, rest <= 0.0) => Some(StopReason::Infeasible),
             () if rest <= 0.0 => Some(StopReason::Budget),
             () if made >= MAX_RUNS => Some(StopReason::Runs),
             () => None,
@@ -131,11 +131,13 @@ impl Search<'_> {
         Some(Estimate { value: found.median, low: found.low, high: Some(found.high) })
     }
 
-    /// Returns whether even the smallest load fails: more than once, or clearly and like other light loads.
-    fn is_infeasible(&self, runs: &[Measurement]) -> bool {
+    /// Returns whether even the smallest load fails: more than once, or clearly and like other light loads, for which there is
+    /// no time at the end of the budget.
+    fn is_infeasible(&self, runs: &[Measurement], is_over: bool) -> bool {
         let lowest = || runs.iter().filter(|run| run.level <= self.levels.least);
         let light = runs.iter().filter(|run| run.level <= LIGHT * self.levels.first);
-        let clear = lowest().any(fails_clearly) && light.filter(|run| fails_clearly(run)).count() > 1;
+        let others = is_over || light.filter(|run| fails_clearly(run)).count() > 1;
+        let clear = lowest().any(fails_clearly) && others;
         !lowest().any(Measurement::passes) && (lowest().count() > 1 || clear)
     }
 }
