@@ -1,11 +1,8 @@
 //! Subcommands, and the dispatch of a command line to one of them.
 
-use crate::config::Builtin;
 use crate::entry::{self, Entry};
-use crate::error::Error;
-use crate::flag::Table;
 use crate::grammar::{Parsed, Values};
-use crate::{config, help, variables};
+use crate::{config, config::Builtin, error::Error, flag::Table, help, variables};
 
 /// A subcommand: its names, its flags, and its function.
 #[derive(Debug)]

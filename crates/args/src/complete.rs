@@ -1,8 +1,7 @@
 //! Completion scripts for bash, zsh, fish, and PowerShell, generated from the tables.
 
-use crate::command::Command;
 use crate::flag::{Flag, Kind};
-use crate::help::sentence;
+use crate::{command::Command, help::sentence};
 
 #[derive(Clone, Copy)]
 pub struct Completion<'a, P: 'static> {

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::{Value, dumps, float_repr};
 use tacho_core::yaml::{self, Node, SyntaxError, Tree};
 
-use super::entry::Entry;
 use super::flag::{Flag, Table};
-use super::grammar::Values;
+use super::{entry::Entry, grammar::Values};
 use crate::error::ConfigError;
 
 /// A configuration that the value of a flag names: it is read as a `--config` file, before it.

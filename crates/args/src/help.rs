@@ -1,8 +1,7 @@
 //! Help texts generated from the tables: plain text, wrapped to the screen.
 
 use super::flag::{Flag, Group, Kind, Preset, Table};
-use super::grammar::Wanted;
-use super::repr::repr;
+use super::{grammar::Wanted, repr::repr};
 
 const JSON_NOTE: &str = "\
 JSON options can be set in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and --extra-body.l+ x,y makes \

@@ -1,11 +1,9 @@
 //! Typed arguments: each field is read from its flag according to its type.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use tacho_core::bounded::Pause;
 use tacho_core::json::{Named, Value};
-use tacho_core::secret::Secret;
+use tacho_core::{bounded::Pause, secret::Secret};
 
 use crate::grammar::Setting;
 

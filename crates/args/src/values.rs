@@ -2,10 +2,8 @@
 
 use tacho_core::json::{Value, python_float};
 
-use super::entry::words_for;
 use super::flag::{Flag, Kind, Table};
-use super::grammar::convert;
-use super::repr::repr;
+use super::{entry::words_for, grammar::convert, repr::repr};
 use crate::error::{Refusal, UsageError};
 
 #[derive(Debug, Clone, Copy)]

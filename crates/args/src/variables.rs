@@ -1,8 +1,7 @@
 //! `TACHO_…` environment variables: defaults of the flags with the same names.
 
-use super::entry::Entry;
 use super::flag::{Flag, Kind, Table};
-use super::near::nearest;
+use super::{entry::Entry, near::nearest};
 use crate::error::ConfigError;
 
 const BEGINNING: &str = "TACHO_";

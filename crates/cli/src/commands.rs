@@ -38,41 +38,25 @@ use tacho_args::command::{find, read};
 use tacho_args::flag::Table;
 use tacho_args::grammar::{Parsed, Values};
 
-use crate::args::ab_test::AbTestArgs;
-use crate::args::auto_tune::AutoTuneArgs;
-use crate::args::backend::BackendCheckArgs;
 use crate::args::bundle::{BundleArgs, ReproduceArgs, VerifyArgs};
-use crate::args::capacity::CapacityArgs;
-use crate::args::check::CheckArgs;
-use crate::args::compare::CompareArgs;
 use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
-use crate::args::explain::ExplainArgs;
-use crate::args::fit::FitArgs;
-use crate::args::gate::GateArgs;
 use crate::args::history::{AddArgs, DiffArgs, ListArgs, PruneArgs, ShowArgs, SiteArgs, TrendArgs};
-use crate::args::multi_turn::MultiTurnArgs;
-use crate::args::offline::mm_processor::MmProcessorArgs;
-use crate::args::offline::throughput::ThroughputArgs;
 use crate::args::offline::{LatencyArgs, StartupArgs};
-use crate::args::plan::PlanArgs;
 use crate::args::program::{Command, ENGINE, HISTORY, PLANNING, RESULTS, SERIES, SERVER, UTILITIES, task};
-use crate::args::record::RecordArgs;
-use crate::args::report::ReportCommandArgs;
-use crate::args::scenario::long_document::LongDocumentArgs;
-use crate::args::scenario::prefix_caching::PrefixCachingArgs;
-use crate::args::scenario::prioritization::PrioritizationArgs;
-use crate::args::scenario::structured::StructuredArgs;
-use crate::args::scripts::understood;
-use crate::args::selfcheck::SelfcheckArgs;
-use crate::args::serve::ServeArgs;
 use crate::args::shell::{InitArgs, ManArgs, Shell};
-use crate::args::sim::SimArgs;
-use crate::args::suite::SuiteArgs;
-use crate::args::sweep::plot::PlotArgs;
-use crate::args::sweep::plot_pareto::ParetoArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs};
-use crate::args::what_if::WhatIfArgs;
 use crate::args::{self, ArgError};
+use crate::{
+    args::ab_test::AbTestArgs, args::auto_tune::AutoTuneArgs, args::backend::BackendCheckArgs,
+    args::capacity::CapacityArgs, args::check::CheckArgs, args::compare::CompareArgs, args::explain::ExplainArgs,
+    args::fit::FitArgs, args::gate::GateArgs, args::multi_turn::MultiTurnArgs,
+    args::offline::mm_processor::MmProcessorArgs, args::offline::throughput::ThroughputArgs, args::plan::PlanArgs,
+    args::record::RecordArgs, args::report::ReportCommandArgs, args::scenario::long_document::LongDocumentArgs,
+    args::scenario::prefix_caching::PrefixCachingArgs, args::scenario::prioritization::PrioritizationArgs,
+    args::scenario::structured::StructuredArgs, args::scripts::understood, args::selfcheck::SelfcheckArgs,
+    args::serve::ServeArgs, args::sim::SimArgs, args::suite::SuiteArgs, args::sweep::plot::PlotArgs,
+    args::sweep::plot_pareto::ParetoArgs, args::what_if::WhatIfArgs,
+};
 
 /// All commands in help order. A row has the words that select a command, its flags, and its function.
 #[rustfmt::skip]

@@ -4,17 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tacho_core::secret::redact_known;
-use tacho_report::fitted::fitted;
-use tacho_report::live::DeferredStderr;
+use tacho_report::{fitted::fitted, live::DeferredStderr};
 use tacho_text::Aborted;
 use tacho_workload::sessions::TraceError;
 
-use crate::args::ArgError;
-use crate::args::error::Refusal;
-use crate::args::help::suggest;
-use crate::args::program::Command;
 pub(crate) use crate::code::Exit;
-use crate::terminal;
+use crate::{args::ArgError, args::error::Refusal, args::help::suggest, args::program::Command, terminal};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]

@@ -1,9 +1,8 @@
 //! Signal handling. Before measurements, a signal terminates the program; afterwards, it stops the run, and the
 //! measurements are saved.
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, sync::Arc};
 use tacho_core::Mutex;
 
 use anyhow::Context;

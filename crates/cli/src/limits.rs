@@ -1,9 +1,6 @@
 //! Process limits: address space, threads, core files.
 
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::sync::mpsc;
+use std::{io, os::unix::process::CommandExt, process::Command, sync::mpsc};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit};

@@ -5,10 +5,8 @@ use std::fmt;
 
 use tacho_report::live::DeferredStderr;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, fmt::format::Writer, registry::LookupSpan};
 
 pub(crate) fn init() {
     let level = || std::env::var("VLLM_LOGGING_LEVEL").map(|level| level.to_lowercase());

@@ -1,7 +1,6 @@
 //! The secrets of the command line and of the environment.
 
-use crate::args::shared::sign_in;
-use crate::limits;
+use crate::{args::shared::sign_in, limits};
 use tacho_core::secret::{Secret, is_secret_flag, remember, secrets_of};
 
 /// Remembers the secrets of the command line and of the environment, and disables core files of a process that holds

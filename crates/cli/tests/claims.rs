@@ -7,20 +7,16 @@
 //! `TACHO_STREAMS` (most streams), `TACHO_SECONDS` (of each stream), `TACHO_CASES` (of `plain,stopped,starved`).
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and this one prints a table")]
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tacho_client::{allowed_processors, connection_limit, pin_thread};
 use tacho_core::SystemClock;
-use tacho_metrics::Statistics;
-use tacho_metrics::trust::bounds::is_large;
+use tacho_metrics::{Statistics, trust::bounds::is_large};
 use tacho_pyrand::Generator;
-use tacho_sim::reference_server::send_times;
-use tacho_sim::{ReferenceServer, ReferenceSpec};
+use tacho_sim::{ReferenceServer, ReferenceSpec, reference_server::send_times};
 
 const METRICS: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
 const STATISTICS: [&str; 3] = ["mean", "median", "p99"];

@@ -2,9 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
-use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Output};
+use std::{io::Write, path::Path};
 
 use serde_json::Value;
 use tacho_testkit::scripted::{Keep, Scripted};

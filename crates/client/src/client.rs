@@ -3,21 +3,17 @@
 mod identity;
 pub(crate) mod requests;
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
-use tacho_core::json::parse;
 use tacho_core::secret::{redact_known, remember, secrets_of_json};
-use tacho_core::{Request, SpillList, SystemClock};
+use tacho_core::{Request, SpillList, SystemClock, json::parse};
 
 use crate::backends::{Encoded, Expected};
 use crate::replicas::{Place, Replica, Replicas};
 use crate::sign_in::{SignIn, Signer};
-use crate::transport::connect::route_headers;
 use crate::transport::{http1, sys};
-use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth, Rules};
+use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth, Rules, transport::connect::route_headers};
 pub use identity::RequestIdentity;
 use requests::{Batch, Requests};
 

@@ -1,14 +1,12 @@
 //! Cookies of a run, kept and returned as aiohttp's default jar does: a sticky load balancer then distributes the
 //! requests as it does those of `vllm bench`.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{collections::BTreeMap, net::IpAddr};
 use tacho_core::Mutex;
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::{civil::DateTime, tz::TimeZone};
 
 use crate::{EndpointSpec, Rules, Url};
 

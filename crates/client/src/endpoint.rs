@@ -1,16 +1,11 @@
 //! The server under test: its URL, headers and connection settings.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use tacho_core::secret::{Secret, is_secret_name, redact_header, remember, secrets_of_header, secrets_of_url};
 
 use crate::backends::{BackendKind, Rules};
-use crate::sign_in::SignIn;
-use crate::url::percent_encoded;
-use crate::{Cookies, Error, ReplicaPlan, Url};
+use crate::{Cookies, Error, ReplicaPlan, Url, sign_in::SignIn, url::percent_encoded};
 
 /// Default request timeout: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);

@@ -1,7 +1,6 @@
 //! What ends a run on the client's side. A failed request is not an error but an outcome.
 
-use std::borrow::Cow;
-use std::io;
+use std::{borrow::Cow, io};
 
 /// Why the client cannot do what it was asked to.
 #[expect(missing_docs, reason = "the message says it")]

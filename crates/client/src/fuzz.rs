@@ -6,12 +6,9 @@ use std::io::Write;
 
 use tacho_testkit::{Counted, fuzz};
 
-use crate::Url;
-use crate::backends::Flow;
-use crate::endpoint::proxy_for;
 use crate::transport::http1::{Broken, Head, Reader, Sink};
-use crate::transport::inflate::Inflate;
 use crate::websocket::{Message, Reader as MessageReader};
+use crate::{Url, backends::Flow, endpoint::proxy_for, transport::inflate::Inflate};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;

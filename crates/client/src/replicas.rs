@@ -4,12 +4,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use tacho_core::json::dumps;
-use tacho_core::{Content, Labels, Request, Shard, Timestamp};
+use tacho_core::{Content, Labels, Request, Shard, Timestamp, json::dumps};
 
 use crate::transport::connect::{Route, route_headers};
-use crate::transport::http1;
-use crate::{EndpointSpec, Error, Headers, Url};
+use crate::{EndpointSpec, Error, Headers, Url, transport::http1};
 
 /// The label of a row that names its replica.
 pub const REPLICA: &str = "replica";

@@ -14,8 +14,7 @@ mod token;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tacho_core::Secret;
-use tacho_core::secret::remember_renewed;
+use tacho_core::{Secret, secret::remember_renewed};
 
 pub use aws::{AwsKeySource, AwsKeys, AwsSpec};
 pub use keeper::SignIn;

@@ -1,8 +1,6 @@
 //! The parts of a URL that a client of one server needs.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
 use tacho_core::secret::{Secret, redact_url};
 

@@ -4,8 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tacho_core::{Failure, FailureKind};
 
-use crate::backends::Flow;
-use crate::base64;
+use crate::{backends::Flow, base64};
 
 /// What a server appends to the key before it hashes it (RFC 6455, section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

@@ -15,19 +15,14 @@ mod slot;
 mod tests;
 mod wall_clock;
 
-use std::collections::HashMap;
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Timestamp};
 use tacho_loadgen::{Target, Worker, WorkerStats};
 
-use crate::backends::Expected;
-use crate::client::requests::Batch;
 use crate::client::{Client, Prepared, connection_limit};
-use crate::sign_in::Signer;
 use crate::transport::sys::{self, Interest, Poller, Ready};
+use crate::{backends::Expected, client::requests::Batch, sign_in::Signer};
 use connections::Pool;
 use exchange::Exchange;
 use limits::Timers;

@@ -1,8 +1,7 @@
 //! Numbers from outside (files, flags, servers) with an upper bound that is checked once, where they are read. Later
 //! code can then allocate, add and convert without further checks.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::json::Value;
 

@@ -2,14 +2,10 @@
 //! failed.
 
 use crate::Mutex;
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{collections::VecDeque, ffi::OsString, os::unix::process::CommandExt, sync::Arc, thread::JoinHandle};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 

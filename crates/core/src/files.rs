@@ -1,8 +1,7 @@
 //! Reads files from outside with a limit on their size, so that no path (a device, a wrong file) fills the memory.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 /// Maximum size of a file with settings, certificates or secrets.
 pub const MAX_SETTINGS: u64 = 16 << 20;

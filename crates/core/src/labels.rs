@@ -1,7 +1,6 @@
 //! Labels of a request: the stage, class, replica or adapter it belongs to.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use crate::json::{self, Dict, Value};
 use crate::packed::{Pack, pack_bytes, unpack_bytes};

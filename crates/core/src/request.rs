@@ -1,7 +1,6 @@
 //! One request of a workload, independent of any protocol.
 
-use crate::Labels;
-use crate::json::Value;
+use crate::{Labels, json::Value};
 
 /// The content of a request.
 #[derive(Debug, Clone, PartialEq)]

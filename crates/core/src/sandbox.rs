@@ -2,19 +2,15 @@
 //! helper, not this process. The helper is this program, started with another argument.
 
 use crate::Mutex;
-use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::{ffi::OsStr, os::unix::net::UnixStream, sync::OnceLock, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::command::ChildGroup;
-use crate::packed::Pack;
+use crate::{command::ChildGroup, packed::Pack};
 
 /// This program on Linux, even if its file was replaced.
 const LINUX_PROGRAM: &str = "/proc/self/exe";

@@ -1,14 +1,10 @@
 //! Data that does not fit in memory, in an anonymous temporary file that disappears when the process ends, even by a
 //! crash.
 
-use std::borrow::Cow;
-use std::fs::File;
-use std::io;
-use std::marker::PhantomData;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::{borrow::Cow, fs::File, io, marker::PhantomData, os::unix::fs::FileExt};
 
 use crate::packed::Pack;
 

@@ -1,9 +1,7 @@
 //! Whether runs of the same requests at the same times agree: an equivalence test of their mean latencies. Requests are
 //! compared one by one, so that what varies among them does not matter.
 
-use tacho_metrics::interval::student;
-use tacho_metrics::statistics::mean;
-use tacho_metrics::{Sample, Samples};
+use tacho_metrics::{Sample, Samples, interval::student, statistics::mean};
 
 use crate::compare::Confidence;
 

@@ -17,10 +17,8 @@ use tacho_record::{Error, ResultKind, StoredRun};
 
 pub(crate) use self::keys::judged_outputs;
 pub use self::keys::shared_keys;
-use self::means::Means;
-use self::paired::Paired;
-use self::sequence::Sequence;
 use self::side::{Runs, Side};
+use self::{means::Means, paired::Paired, sequence::Sequence};
 
 /// The confidence level of an interval, as a fraction.
 #[derive(Debug, Clone, Copy, PartialEq)]

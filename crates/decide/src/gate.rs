@@ -7,9 +7,8 @@ pub use self::failures::{FailureRule, Failures};
 
 use std::borrow::Cow;
 
-use tacho_record::groups::split;
 use tacho_record::metric::{Known, Unit, is_fraction};
-use tacho_record::{Error, StoredRun};
+use tacho_record::{Error, StoredRun, groups::split};
 
 use crate::compare::{Basis, Confidence, Effect, Scale, Terms, compare, compare_pairs, judged_outputs};
 

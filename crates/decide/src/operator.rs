@@ -1,8 +1,7 @@
 //! Conditions as typed: a metric, a comparison operator and a limit.
 
-use tacho_record::Error;
-use tacho_record::groups::split;
 use tacho_record::metric::{Known, Unit, is_fraction};
+use tacho_record::{Error, groups::split};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {

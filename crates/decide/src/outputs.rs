@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use tacho_metrics::interval::Interval;
 pub use tacho_metrics::outputs::{Dependence, Question};
-use tacho_metrics::{Sample, Samples, Share};
+use tacho_metrics::{Sample, Samples, Share, interval::Interval};
 use tacho_pyrand::Generator;
 use tacho_record::RunRecord;
 

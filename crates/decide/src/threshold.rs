@@ -1,9 +1,7 @@
 //! Thresholds: conditions under which a run fails. A metric with an interval may be inconclusive; a count is exact.
 
-use tacho_metrics::Samples;
-use tacho_metrics::interval::Interval;
-use tacho_record::metric::Known;
-use tacho_record::{Error, Estimate, RunRecord, StoredRun};
+use tacho_metrics::{Samples, interval::Interval};
+use tacho_record::{Error, Estimate, RunRecord, StoredRun, metric::Known};
 
 use crate::operator::{Condition, Operator};
 

@@ -2,8 +2,7 @@
 //! segment have one that separates as well (the largest two-sample t statistic), so any noise that does not depend on its
 //! neighbors is allowed. Everything is deterministic.
 
-use tacho_metrics::interval::student;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval::student, statistics::mean};
 use tacho_pyrand::{Pcg64, SeedSequence};
 
 /// Probability that a series without a change shows one at any of its looks: after 12 entries, after 13, and so on.

@@ -11,10 +11,7 @@ pub use self::rows::{Expected, RowAudit};
 pub use self::seen::{Plan, Planned, SeenRow};
 pub use self::stated::{differences, settings_differ};
 
-use tacho_metrics::server_metrics::Series;
-use tacho_metrics::trust::TrustVerdict;
-use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Caveat, Trust};
+use tacho_metrics::{Caveat, Trust, server_metrics::Series, trust::TrustVerdict, vocabulary::Concept};
 use tacho_record::RunRecord;
 
 tacho_core::named! {

@@ -2,9 +2,7 @@
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-decide --test fuzz -- --nocapture --test-threads=1` tries
 //! a million of each kind on all cores.
 
-use tacho_decide::gate::Rule;
-use tacho_decide::search::Criterion;
-use tacho_decide::threshold::Threshold;
+use tacho_decide::{gate::Rule, search::Criterion, threshold::Threshold};
 use tacho_metrics::{DiffusionCounters, MetricKind, ServerMetrics, SpeculativeCounters, dcgm};
 use tacho_testkit::{Counted, fuzz};
 

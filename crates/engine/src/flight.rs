@@ -1,7 +1,6 @@
 //! Steps in flight: one, or two with asynchronous scheduling.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tacho_core::Timestamp;
 

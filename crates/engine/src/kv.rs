@@ -1,8 +1,7 @@
 //! Paged KV blocks: reference counts, the LRU queue of free blocks, and the hashes of cached ones.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::{collections::HashMap, collections::hash_map::Entry};
 
 use crate::sequence::BlockHash;
 

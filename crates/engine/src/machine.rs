@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use tacho_core::json::{self, Dict, Value};
 
-use crate::error::Error;
 use crate::spec::{LIMITS, Limit};
-use crate::{CostModel, EngineSpec, Profile, Slowdown};
+use crate::{CostModel, EngineSpec, Profile, Slowdown, error::Error};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {

@@ -30,8 +30,7 @@ mod tests {
     use tacho_core::Timestamp;
 
     use super::*;
-    use crate::sequence::BlockHash;
-    use crate::{Finish, Job, SeqId};
+    use crate::{Finish, Job, SeqId, sequence::BlockHash};
 
     fn hashes(prompt: &[u32], salt: u64) -> Vec<BlockHash> {
         let job = Job { salt, ..Job::generate(prompt.into(), [1].into(), Finish::Length) };

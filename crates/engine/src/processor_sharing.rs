@@ -1,7 +1,6 @@
 //! Processor-sharing queue: all requests inside share the cores evenly, and each needs the same CPU time.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tacho_core::Timestamp;
 

@@ -1,7 +1,6 @@
 //! Named speed profiles: constants of the cost model and the KV capacity that goes with them.
 
-use crate::error::Error;
-use crate::{CostModel, EngineSpec};
+use crate::{CostModel, EngineSpec, error::Error};
 
 /// A model on a machine. The constants are rounded from data sheets, not measured: weights are read once per step at
 /// three quarters of the memory bandwidth, prompt tokens run at half of the dense bf16 rate, KV is read at four fifths

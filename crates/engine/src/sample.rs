@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use tacho_pyrand::Generator;
 
-use crate::error::Error;
-use crate::job::Finish;
-use crate::prefix_cache::mix;
-use crate::tokens::Tokens;
+use crate::{error::Error, job::Finish, prefix_cache::mix, tokens::Tokens};
 
 /// The tokens of outputs, and the end-of-sequence token.
 #[derive(Debug, Clone)]

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use tacho_core::Timestamp;
 
-use crate::error::Error;
 use crate::flight::{Flight, Flights, Takes, Turn};
 use crate::job::{Job, Refusal};
-use crate::kv::BlockPool;
 use crate::noise::{Noise, Slowdown};
-use crate::prefix_cache::extend_hashes;
 use crate::sequence::{SeqId, Sequence};
 use crate::token_events::{Gaps, TokenEvent, emit};
-use crate::{BatchShape, CostModel, EngineSpec, Policy, Stats};
+use crate::{
+    BatchShape, CostModel, EngineSpec, Policy, Stats, error::Error, kv::BlockPool, prefix_cache::extend_hashes,
+};
 
 /// An iteration of the engine loop: a step, or the part of it that passes before the engine reads its queue again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

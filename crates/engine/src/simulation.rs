@@ -4,14 +4,11 @@ mod agenda;
 mod cluster;
 mod router;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use tacho_core::Timestamp;
 
-use crate::Tokens;
-use crate::error::Error;
-use crate::machine::Machine;
+use crate::{Tokens, error::Error, machine::Machine};
 
 pub use cluster::{ClientEvent, ClientEventKind, Cluster, ModelRequest};
 pub use router::Router;

@@ -1,9 +1,8 @@
 //! Calls to rank 0 over one connection.
 
-use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{io, sync::Arc};
 
 use rustls::ClientConfig;
 

@@ -3,8 +3,7 @@
 //! gives offset and drift.
 
 use tacho_core::json::{Dict, FieldError, Json, Value, typed};
-use tacho_core::observation::RESOLUTION_NS;
-use tacho_core::{Clock, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp, observation::RESOLUTION_NS};
 
 /// Number of time spans of the run; the best sample of each counts.
 const SPANS: u64 = 16;

@@ -5,11 +5,9 @@ mod state;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use tacho_core::json::Value;
-use tacho_core::{Clock, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp, json::Value};
 
-use crate::clock::ClockFit;
-use crate::{Error, Membership, OnLost, Rendezvous};
+use crate::{Error, Membership, OnLost, Rendezvous, clock::ClockFit};
 pub(crate) use state::Shared;
 use state::{Peer, State};
 

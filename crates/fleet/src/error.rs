@@ -1,7 +1,6 @@
 //! Errors of distributed runs.
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 /// Why ranks cannot work together.
 #[derive(Debug, thiserror::Error)]

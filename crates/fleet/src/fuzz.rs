@@ -6,11 +6,8 @@ use tacho_core::json::{Json, parse};
 use tacho_core::{Clock, Observation, Secret, SystemClock, Timestamp};
 use tacho_testkit::{Counted, fuzz};
 
-use crate::clock::ClockFit;
-use crate::coordinator::Shared;
 use crate::http::{read_request, read_response, write_request, write_response};
-use crate::message::Hello;
-use crate::{Membership, RankOptions, hostlist};
+use crate::{Membership, RankOptions, clock::ClockFit, coordinator::Shared, hostlist, message::Hello};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;

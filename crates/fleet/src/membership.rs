@@ -1,8 +1,6 @@
 //! Membership of a process in a distributed run: its rank, where rank 0 listens, and its share of the requests.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tacho_core::bounded::RankCount;
 
 use tacho_core::Secret;

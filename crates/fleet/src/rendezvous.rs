@@ -6,8 +6,7 @@ mod visitors;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use crate::coordinator::Shared;
-use crate::{Error, Membership, connection};
+use crate::{Error, Membership, connection, coordinator::Shared};
 pub(crate) use server::Server;
 
 /// Rank 0's open listener. The other ranks stay until it is closed.

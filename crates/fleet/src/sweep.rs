@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::message::Reply;
-use crate::{Error, Membership};
+use crate::{Error, Membership, client::Client, message::Reply};
 
 const POLL: Duration = Duration::from_millis(100);
 

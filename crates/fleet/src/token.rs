@@ -2,8 +2,7 @@
 
 use tacho_core::Secret;
 
-use crate::Error;
-use crate::launcher::Get;
+use crate::{Error, launcher::Get};
 
 /// The token in the environment; an empty variable counts as unset, and an empty file is an error.
 pub(crate) fn find(get: Get<'_>) -> Result<Option<Secret>, Error> {

@@ -6,10 +6,9 @@ use tacho_core::json::{Json, Value, dumps};
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 use tacho_rowlog::pack;
 
-use crate::client::Client;
 use crate::clock::{ClockFit, ClockSample, WallClock};
 use crate::message::{Directive, Done, Hello, Ready, Reply};
-use crate::{Error, Membership, Progress};
+use crate::{Error, Membership, Progress, client::Client};
 
 /// Clock samples before and after the run.
 const CLOCK_SAMPLES: usize = 64;

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tacho_core::json::Dict;
-use tacho_core::{Clock, Observation, SystemClock};
+use tacho_core::{Clock, Observation, SystemClock, json::Dict};
 use tacho_fleet::{
     Coordinator, Directive, Error, Membership, OnLost, Policy, RankOptions, RankReport, Rendezvous, SweepWorker, Worker,
 };

@@ -9,13 +9,11 @@ mod requests;
 use std::collections::BTreeMap;
 
 use tacho_engine::Machine;
-use tacho_metrics::replicas::REPLICA;
-use tacho_metrics::{Attribution, Sample, Samples};
+use tacho_metrics::{Attribution, Sample, Samples, replicas::REPLICA};
 
 use crate::fit::Traced;
 
-use self::iterations::Timeline;
-use self::model::Load;
+use self::{iterations::Timeline, model::Load};
 
 /// Fewest iterations of a run whose costs can be estimated.
 const MIN_ITERATIONS: usize = 50;

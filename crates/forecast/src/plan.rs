@@ -1,16 +1,12 @@
 //! Capacity planning: the largest sustainable rate of one replica, and the replicas that a rate needs.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 use tacho_core::Timestamp;
 use tacho_decide::search::{Criterion, Growth, Levels, Measurement, Model, Search, Spacing, Step};
 use tacho_engine::Machine;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
-use tacho_metrics::interval;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval, statistics::mean};
 
 use crate::simulated_run::SimulatedRun;
 

@@ -3,8 +3,7 @@
 use tacho_engine::Machine;
 use tacho_record::RunRecord;
 
-use crate::PredictionInterval;
-use crate::simulated_run::SimulatedRun;
+use crate::{PredictionInterval, simulated_run::SimulatedRun};
 
 /// Most output tokens of all rounds of simulations.
 const MAX_TOKENS: i64 = 1_000_000;

@@ -1,21 +1,17 @@
 //! What a run would have been with other settings of its server: its requests at their times, simulated with a cost model
 //! of the server as it was and as it would be. The difference is applied to what was measured.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use tacho_core::Timestamp;
-use tacho_core::json::dumps;
+use tacho_core::{Timestamp, json::dumps};
 use tacho_decide::search::Criterion;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
 use tacho_engine::{EngineSpec, LIMITS, Limit, Machine, NamedLimit};
 use tacho_metrics::replicas::REPLICA;
 use tacho_record::RunRecord;
 
-use crate::PredictionInterval;
 use crate::fit::{self, Experiment, FitError, KnownLimits, MAX_HELD_OUT_ERROR, Profile, Traced};
-use crate::predict::METRICS;
-use crate::simulated_run::SimulatedRun;
+use crate::{PredictionInterval, predict::METRICS, simulated_run::SimulatedRun};
 
 /// Limits that can be set: the costs of a step do not depend on them.
 const SETTABLE: [&str; 5] =

@@ -1,15 +1,12 @@
 //! The hot loop: one for all schedules and limits. It waits for scheduled times, hands requests to the target and
 //! collects rows on the worker's own thread. Four times a second it passes its rows on by moving their buffer.
 
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::{sync::atomic::Ordering, sync::mpsc::Sender, time::Duration};
 
 use tacho_core::{Observation, Timestamp};
 
-use crate::drive::Drive;
 use crate::feed::{EligibleTimes, Feed, Schedule};
-use crate::{Worker, WorkerStats};
+use crate::{Worker, WorkerStats, drive::Drive};
 
 /// A wait is shortened by this much and the rest is spun, because a timer wakes late and never early.
 const SPIN: Duration = Duration::from_micros(40);

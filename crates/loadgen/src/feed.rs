@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Timestamp;
 
-use crate::drive::share;
-use crate::{LoadModel, Supply, Timeline, Worker};
+use crate::{LoadModel, Supply, Timeline, Worker, drive::share};
 
 /// When each request becomes eligible; computed once and shared by all workers.
 #[derive(Debug)]

@@ -1,19 +1,16 @@
 //! Runs a load against a target: one thread per worker; the rows are collected on the calling thread.
 
-use std::io;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+use std::{io, sync::atomic::AtomicUsize};
 
 use tacho_core::{Mutex, Observation, RowSink, Timestamp};
 
 use crate::drive::{Drive, share};
-use crate::event_loop::EventLoop;
 use crate::feed::{Feed, Schedule};
 use crate::sessions::{LoadModel, SessionPlan, Sessions};
-use crate::start_barrier::StartBarrier;
-use crate::{Error, StopReason, Target, WorkerStats};
+use crate::{Error, StopReason, Target, WorkerStats, event_loop::EventLoop, start_barrier::StartBarrier};
 
 /// The limit on threads: more than any machine has cores for.
 pub const MAX_WORKERS: usize = 1024;

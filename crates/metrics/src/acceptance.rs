@@ -1,9 +1,7 @@
 //! Speculative decoding as the server reports it for each response. A mean over requests does not favor long responses,
 //! as the server's counters do.
 
-use crate::Samples;
-use crate::latency::successes;
-use crate::percentile::percentile;
+use crate::{Samples, latency::successes, percentile::percentile};
 
 /// How many drafted tokens were accepted in the responses of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]

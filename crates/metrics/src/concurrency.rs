@@ -1,7 +1,6 @@
 //! Peaks: vLLM's one-second buckets, the busiest second wherever it starts, and the exact number of requests in flight.
 
-use crate::latency::successes;
-use crate::{Sample, Samples};
+use crate::{Sample, Samples, latency::successes};
 
 /// Events and requests in each second after the first request was sent; successes only.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,8 +1,6 @@
 //! Fluidity: how many tokens arrive by their deadlines. A mean per request, such as TPOT, hides stalls; this does not.
 
-use crate::latency::successes;
-use crate::throughput::per_second;
-use crate::{Sample, Samples, Setup};
+use crate::{Sample, Samples, Setup, latency::successes, throughput::per_second};
 
 /// Least index of a response that counts as fluid.
 const FLUID: f64 = 0.9;

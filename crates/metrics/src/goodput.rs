@@ -1,8 +1,7 @@
 //! Goodput: requests that met every limit.
 
 use crate::latency::{successes, tpot};
-use crate::throughput::per_second;
-use crate::{GoodputLimits, Sample, Samples, Setup};
+use crate::{GoodputLimits, Sample, Samples, Setup, throughput::per_second};
 
 impl GoodputLimits {
     /// Successes that meet the limits, timed from `sent`.

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tacho_core::Flaw;
-use tacho_core::json::Value;
+use tacho_core::{Flaw, json::Value};
 
-use crate::Samples;
-use crate::latency::successes;
 use crate::stats::interval::{Interval, half_width};
-use crate::stats::statistics::mean;
+use crate::{Samples, latency::successes, stats::statistics::mean};
 
 /// The score of `--grade`.
 pub const ACCURACY: &str = "accuracy";

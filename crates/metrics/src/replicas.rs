@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::percentile::median;
-use crate::{Caveat, Samples};
+use crate::{Caveat, Samples, percentile::median};
 
 /// The label of a sample that names its replica: the last one of a request that was sent again.
 pub const REPLICA: &str = "replica";

@@ -10,9 +10,7 @@ pub mod rare;
 pub mod sample;
 mod spill;
 
-use std::borrow::Cow;
-use std::sync::Arc;
-use std::{io, slice, vec};
+use std::{borrow::Cow, io, slice, sync::Arc, vec};
 
 pub use self::gather::Gather;
 use self::spill::SpilledSamples;

@@ -5,11 +5,10 @@
 pub mod recovery;
 pub mod window;
 
-use crate::latency::successes;
-use crate::samples::by_sent::BySent;
-use crate::statistics::mean;
-use crate::throughput::per_second;
-use crate::{Sample, Samples, Setup, Statistics};
+use crate::{
+    Sample, Samples, Setup, Statistics, latency::successes, samples::by_sent::BySent, statistics::mean,
+    throughput::per_second,
+};
 
 /// The rule's name in reports.
 pub const RULE: &str = "MSER-5";

@@ -1,8 +1,6 @@
 //! Structured output: vLLM's metrics, and the fraction of valid responses.
 
-use crate::latency::tpot;
-use crate::percentile::percentile;
-use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary};
+use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary, latency::tpot, percentile::percentile};
 
 /// One response. Its sample counts the tokens of the text by the client's tokenizer, and has no times if it failed.
 #[derive(Debug, Clone, Default, PartialEq)]

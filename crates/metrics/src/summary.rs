@@ -1,9 +1,8 @@
 //! The metrics of a run in vLLM's definitions.
 
-use crate::concurrency::PerSecond;
 use crate::latency::{collect, itls, tpots};
 use crate::throughput::{Totals, per_second};
-use crate::{MediaSummary, MetricKind, Sample, Samples, Setup, Statistics, Task};
+use crate::{MediaSummary, MetricKind, Sample, Samples, Setup, Statistics, Task, concurrency::PerSecond};
 
 /// Metrics of every run.
 #[derive(Debug, Clone, PartialEq)]

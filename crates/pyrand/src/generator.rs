@@ -1,8 +1,6 @@
 //! NumPy's `Generator` over PCG64, as created by `default_rng(seed)`: Lemire's integers, masked-rejection shuffles.
 
-use crate::interval::masked_interval;
-use crate::pcg64::Pcg64;
-use crate::seedseq::SeedSequence;
+use crate::{interval::masked_interval, pcg64::Pcg64, seedseq::SeedSequence};
 
 /// `np.random.default_rng(seed)`.
 #[derive(Debug, Clone, PartialEq, Eq)]

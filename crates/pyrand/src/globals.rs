@@ -1,7 +1,6 @@
 //! The two module-level generators of a Python process, passed explicitly to all code that draws from them.
 
-use crate::cpython::Random;
-use crate::randomstate::RandomState;
+use crate::{cpython::Random, randomstate::RandomState};
 
 /// `random` and `np.random` as one process sees them.
 #[derive(Debug, Clone, PartialEq)]

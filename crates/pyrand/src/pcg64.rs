@@ -1,7 +1,6 @@
 //! PCG64 (XSL-RR 128/64), NumPy's default bit generator: state and words, no distributions.
 
-use crate::interval::Words;
-use crate::seedseq::SeedSequence;
+use crate::{interval::Words, seedseq::SeedSequence};
 
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 

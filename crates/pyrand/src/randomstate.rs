@@ -1,7 +1,6 @@
 //! NumPy's legacy `RandomState` and the module-level `np.random`: masked rejection, polar normals, the old gamma.
 
-use crate::interval::masked_interval;
-use crate::mt19937::Mt19937;
+use crate::{interval::masked_interval, mt19937::Mt19937};
 
 /// `np.random.RandomState(seed)`, or the module-level generator after `np.random.seed(seed)`.
 #[derive(Debug, Clone, PartialEq)]

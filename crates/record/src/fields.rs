@@ -1,12 +1,9 @@
 //! Typed access to the fields of a result. A missing value is unknown, never a default.
 
 use tacho_core::json::{Dict, Json, OrDefault, Value};
-use tacho_metrics::interval::Interval;
-use tacho_metrics::trust::bounds::is_large;
-use tacho_metrics::{Caveat, TrustVerdict};
+use tacho_metrics::{Caveat, TrustVerdict, interval::Interval, trust::bounds::is_large};
 
-use crate::groups::split;
-use crate::metric::Known;
+use crate::{groups::split, metric::Known};
 
 tacho_core::record! {
     /// A warning of a result.

@@ -4,11 +4,9 @@ use std::borrow::Cow;
 
 use tacho_core::labels::MODEL;
 use tacho_core::stage::{STAGE, StageSpan};
-use tacho_metrics::replicas::REPLICA;
-use tacho_metrics::{Sample, Samples, Setup};
+use tacho_metrics::{Sample, Samples, Setup, replicas::REPLICA};
 
-use crate::metric::Known;
-use crate::{Measured, RunRecord};
+use crate::{Measured, RunRecord, metric::Known};
 
 /// Most values of a label that are groups: a label with more is an identifier.
 const MOST: usize = 100;

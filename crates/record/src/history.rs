@@ -5,11 +5,10 @@
 mod entry;
 mod series;
 
-use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use std::{borrow::Cow, io};
 
 use tacho_core::files::read_data;
 use tacho_core::json::{Dict, FieldError, Json, Value, dumps, dumps_indented, parse};

@@ -3,8 +3,7 @@
 use tacho_metrics::interval::{
     CONFIDENCE, FewQueues, Interval, Recorded, Rows, Saturation, Spread, Values, few_queues, rate, values,
 };
-use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{Caveat, MetricKind, Samples};
+use tacho_metrics::{Caveat, MetricKind, Samples, statistics::Statistic};
 
 use crate::RunRecord;
 use crate::metric::{self, Known, Part, TIMES, Times};

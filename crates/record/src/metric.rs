@@ -8,11 +8,9 @@ mod timed;
 pub use self::known::{Known, is_fraction, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
-use tacho_metrics::outputs::ACCURACY;
-use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary};
+use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary, outputs::ACCURACY};
 
-use crate::groups::Group;
-use crate::{ResultKind, RunRecord};
+use crate::{ResultKind, RunRecord, groups::Group};
 
 /// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

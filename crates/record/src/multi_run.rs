@@ -1,11 +1,8 @@
 //! Summary of repeated runs with the same settings: means and variation between runs.
 
-use tacho_metrics::SteadyWindow;
-use tacho_metrics::interval::student;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{SteadyWindow, interval::student, statistics::mean};
 
-use crate::RunRecord;
-use crate::metric::Known;
+use crate::{RunRecord, metric::Known};
 
 /// The summarized metrics by key, with their names in vLLM's Rust client.
 pub const NUMBERS: [(&str, &str); 16] = [

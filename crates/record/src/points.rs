@@ -3,8 +3,7 @@
 use tacho_metrics::latency::{collect_some, tpot};
 use tacho_metrics::{Sample, Statistics, SteadyWindow, Task};
 
-use crate::RunRecord;
-use crate::metric::Known;
+use crate::{RunRecord, metric::Known};
 
 /// Percentiles in every row.
 const COMMON_PERCENTILES: [f64; 2] = [50.0, 90.0];

@@ -1,7 +1,6 @@
 //! Provenance of a result: enough to repeat the run and to judge what it applies to.
 
-use tacho_core::Host;
-use tacho_core::json::ByKey;
+use tacho_core::{Host, json::ByKey};
 
 tacho_core::record! {
     /// The origin of a run. It contains no secrets: the command is redacted, and only known settings of a server are

@@ -3,14 +3,10 @@
 use std::sync::OnceLock;
 
 use tacho_core::json::{Codec, Dict, FieldError, Value};
-use tacho_metrics::latency::successes;
-use tacho_metrics::outputs::Question;
-use tacho_metrics::ranks::clock_bound_ms;
-use tacho_metrics::recovery::recoveries;
-use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Caveat, DiffusionStatistics, OpenLoopMetrics, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup,
     SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, WindowRule, WorkerUse,
+    latency::successes, outputs::Question, ranks::clock_bound_ms, recovery::recoveries, sessions::SessionSummary,
 };
 
 use crate::{Group, Intervals, Provenance, groups};

@@ -1,17 +1,14 @@
 //! A detailed result of vLLM or tacho, read back as a record for reports that need single requests.
 
-use tacho_core::FailureKind;
-use tacho_core::bounded::RunTime;
 use tacho_core::json::{Dict, Json, Value};
-use tacho_metrics::server_metrics::Series;
-use tacho_metrics::statistics::Statistic;
+use tacho_core::{FailureKind, bounded::RunTime};
 use tacho_metrics::{
     MetricKind, MetricSettings, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
+    server_metrics::Series, statistics::Statistic,
 };
 
 use crate::metric::{Timed, Times};
-use crate::stored::Lists;
-use crate::{Error, Measured, Provenance, ResultFields, RunRecord};
+use crate::{Error, Measured, Provenance, ResultFields, RunRecord, stored::Lists};
 
 /// A restored record, and the texts in its file.
 #[derive(Debug)]

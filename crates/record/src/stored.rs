@@ -7,19 +7,15 @@ mod lists;
 mod pooled;
 mod samples;
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use tacho_core::Labels;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
-use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{MetricKind, Share};
+use tacho_metrics::{MetricKind, Share, statistics::Statistic};
 
 use crate::fields::{ResultFields, SteadyState};
-use crate::intervals::spread;
-use crate::metric::Known;
-use crate::{Error, Provenance, ResultKind};
+use crate::{Error, Provenance, ResultKind, intervals::spread, metric::Known};
 
 use self::check::{check_version, possible};
 pub(crate) use self::lists::{Lists, number_of};

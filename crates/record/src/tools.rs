@@ -10,11 +10,9 @@ mod sglang;
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, FieldError, Json, Value};
-use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{Caveat, Statistics};
+use tacho_metrics::{Caveat, Statistics, statistics::Statistic};
 
-use crate::metric::TIMES;
-use crate::{Error, StoredCaveat};
+use crate::{Error, StoredCaveat, metric::TIMES};
 
 /// A kind of file of another tool.
 pub struct Tool {

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
-use flate2::{Compression, Crc};
+use flate2::{Compression, Crc, read::DeflateDecoder, write::DeflateEncoder};
 
 /// January 1, 1980: a constant date makes the output reproducible.
 const DATE: u16 = 0x21;

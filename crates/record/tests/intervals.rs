@@ -10,11 +10,8 @@ use std::sync::Arc;
 use tacho_core::Timestamp;
 use tacho_engine::simulation::{Arrival, Completion, Router, SendPolicy, simulate};
 use tacho_engine::{Machine, Profile};
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::statistics::mean;
-use tacho_metrics::{GoodputLimits, Sample, Setup};
-use tacho_record::metric::Known;
-use tacho_record::{Measured, RunRecord};
+use tacho_metrics::{GoodputLimits, Sample, Setup, percentile::percentile, statistics::mean};
+use tacho_record::{Measured, RunRecord, metric::Known};
 
 /// A random generator (xorshift).
 struct Random(u64);

@@ -1,7 +1,6 @@
 //! Every metric of a run has a known answer here: its value in a record whose measurements are given.
 
-use tacho_core::json::parse;
-use tacho_core::{Labels, OutputCheck};
+use tacho_core::{Labels, OutputCheck, json::parse};
 use tacho_metrics::sessions::{SessionStep, SessionSummary};
 use tacho_metrics::{
     Acceptance, AcceptanceLength, Audio, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricSettings,

@@ -4,12 +4,11 @@ mod page;
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::ServerMetrics;
 use tacho_metrics::attribution::{
     AttributedRequest, Attribution, Breakdown, Explained, PARTS, Part, Parts, QueueLimit,
 };
-use tacho_metrics::server_metrics::Series;
 use tacho_metrics::vocabulary::{Concept, Phase};
+use tacho_metrics::{ServerMetrics, server_metrics::Series};
 
 pub(crate) use self::page::section;
 use crate::style::{fold, grouped, short, short_tick};

@@ -6,23 +6,17 @@ mod draw;
 
 use std::path::Path;
 
-use tacho_metrics::statistics::mean;
-use tacho_metrics::{Interval, Setup, Task};
-use tacho_record::metric::Known;
-use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
+use tacho_metrics::{Interval, Setup, Task, statistics::mean};
+use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, metric::Known, restored};
 
 use self::draw::{Card, Curve, Tile};
-use crate::Error;
 use crate::console::{bounds, interval_of};
 use crate::distinct::{counted, distinct};
-use crate::html::Tone;
-use crate::html::hero::load;
-use crate::html::run::About;
-use crate::json::write_whole;
 use crate::plots::{png, svg};
 use crate::series::{FINISHED, LatencyOverTime, OverTime, TOKENS};
 use crate::style::{grouped, harmless_line, short};
 use crate::verdict::{Severity, Verdict, stored_worst};
+use crate::{Error, html::Tone, html::hero::load, html::run::About, json::write_whole};
 
 /// Points per pixel of a card: one, so that it is 1200 by 630 pixels.
 const DPI: f64 = 72.0;

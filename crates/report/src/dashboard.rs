@@ -8,10 +8,8 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_record::ResultKind;
 
 use self::command::Flags;
-use crate::json::write_text;
 use crate::tables::headings::{order, row};
-use crate::tables::markdown::Table;
-use crate::{Error, results};
+use crate::{Error, json::write_text, results, tables::markdown::Table};
 
 /// Files that earlier reports and other tools leave next to results.
 const NOT_RESULTS: [&str; 5] =

@@ -1,7 +1,6 @@
 //! The failed requests of a run by kind, each with one text.
 
-use tacho_core::FailureKind;
-use tacho_core::json::parse;
+use tacho_core::{FailureKind, json::parse};
 use tacho_record::RunRecord;
 
 use crate::style::harmless_line;

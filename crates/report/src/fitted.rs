@@ -1,9 +1,7 @@
 //! Text for a screen: lines are wrapped at words, and Markdown tables that are too wide are laid out again. Nothing
 //! is truncated: headings and long cells take several lines, and columns that do not fit follow below.
 
-use crate::distinct::distinct;
-use crate::style::fold;
-use crate::tables::pad;
+use crate::{distinct::distinct, style::fold, tables::pad};
 
 const GAP: usize = 2;
 

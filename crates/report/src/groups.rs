@@ -2,11 +2,9 @@
 //! one is slower than the others.
 
 use tacho_core::stage::STAGE;
-use tacho_metrics::MetricKind;
 use tacho_metrics::recovery::{RECOVERY_FACTOR, can_recover};
-use tacho_metrics::replicas::REPLICA;
-use tacho_record::metric::Known;
-use tacho_record::{Group, RunRecord};
+use tacho_metrics::{MetricKind, replicas::REPLICA};
+use tacho_record::{Group, RunRecord, metric::Known};
 
 use crate::html::escape;
 use crate::style::{fold, harmless_line, percent, short};

@@ -3,14 +3,12 @@
 mod site;
 mod trend;
 
-use tacho_record::history::Entry;
-use tacho_record::metric::Known;
+use tacho_record::{history::Entry, metric::Known};
 
 pub use self::site::{entry_page, file, index};
 pub use self::trend::{Trend, trends};
-use crate::distinct::distinct;
-use crate::plots::in_words;
 use crate::style::{harmless_line, short, short_tick};
+use crate::{distinct::distinct, plots::in_words};
 
 /// Metrics that are shown unless others are asked for, and their headings in a list.
 pub const HEADLINES: [(&str, &str); 14] = [

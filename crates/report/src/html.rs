@@ -8,10 +8,8 @@ pub mod timeline;
 
 use std::io::{self, Write};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::ZlibEncoder};
 use tacho_core::json::Value;
 
 pub(crate) use self::distributions::distributions;

@@ -16,15 +16,13 @@ use std::io::{self, Write};
 use tacho_core::json::{self, Dict, Keyed, Merged, Optional, Value};
 use tacho_core::view;
 use tacho_metrics::{RateChange, Samples, TaskSummary};
-use tacho_record::RunRecord;
-use tacho_record::metric::Part;
+use tacho_record::{RunRecord, metric::Part};
 
-use self::columns::List;
-use self::fields::Fields;
 pub(crate) use self::metrics::statistics_fields;
 use self::metrics::{Latencies, Metrics, latency_fields, metric_fields};
 pub use self::save::{SaveMode, save, try_writing, write_text, write_whole};
 pub use self::schema::schema;
+use self::{columns::List, fields::Fields};
 
 /// How much of single requests a file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]

@@ -1,16 +1,12 @@
 //! The output of a multi-turn benchmark, in the layout of vLLM's script. All columns are always shown.
 
-use std::collections::HashMap;
-use std::fmt::Write;
-use std::path::Path;
+use std::{collections::HashMap, fmt::Write, path::Path};
 
 use tacho_core::json::{Value, dumps_indented};
 use tacho_metrics::multi_turn::TurnSample;
 
-use crate::Error;
-use crate::style::harmless_line;
-use crate::tables::describe::Describe;
 use crate::tables::workbook::{self, Sheet, SheetRow};
+use crate::{Error, style::harmless_line, tables::describe::Describe};
 
 pub const SEPARATOR: &str =
     "----------------------------------------------------------------------------------------------------";

@@ -12,9 +12,7 @@ use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 
-use crate::Error;
-use crate::json::write_text;
-use crate::style::two;
+use crate::{Error, json::write_text, style::two};
 
 pub fn text(record: &OfflineRecord) -> String {
     let mut lines = match &record.measured {

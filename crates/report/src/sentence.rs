@@ -1,11 +1,9 @@
 //! The texts of a run's notes: in vLLM's wording for programs, and for people.
 
 use tacho_core::event::{Note, Work};
-use tacho_core::json::quoted;
-use tacho_core::secret::redact_words;
+use tacho_core::{json::quoted, secret::redact_words};
 
-use crate::style::command_lines;
-use crate::tables::markdown::Table;
+use crate::{style::command_lines, tables::markdown::Table};
 
 /// The text of a note in vLLM's wording; may have several lines. Commands are as Python prints a list.
 pub fn of(note: &Note) -> String {

@@ -1,7 +1,6 @@
 //! A run over time in equal steps, for pages and the terminal.
 
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::{Sample, Samples};
+use tacho_metrics::{Sample, Samples, percentile::percentile};
 
 /// Least requests per step for a meaningful rate.
 const REQUESTS: f64 = 5.0;

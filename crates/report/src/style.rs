@@ -1,8 +1,6 @@
 //! The common layout of reports: titles, value lines, numbers, and text that is safe on a terminal.
 
-use std::fmt::Display;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
+use std::{fmt::Display, io::IsTerminal, os::fd::AsFd};
 
 use rustix::termios::tcgetwinsize;
 use tacho_core::json::float_repr;

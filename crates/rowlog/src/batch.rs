@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
-use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray, cast::AsArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use tacho_core::{Media, Observation, RequestInfo, Timestamp};
 

@@ -3,8 +3,7 @@
 //! these are small and compress to half the size of absolute ones. Differences wrap around the integer's range, so that
 //! no value of a row is lost.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_schema::{DataType, Field};

@@ -8,8 +8,7 @@ use std::path::Path;
 use arrow_ipc::writer::StreamWriter;
 
 use crate::batch::{batch, rows};
-use crate::stored::Batches;
-use crate::{Error, Row, segment};
+use crate::{Error, Row, segment, stored::Batches};
 
 /// A segment is rewritten if its batches are smaller than this on average.
 const SMALL: u64 = 256 << 10;

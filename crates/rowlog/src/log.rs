@@ -11,15 +11,10 @@ use arrow_schema::{Schema, SchemaRef};
 use tacho_core::json::{Value, dumps};
 use tacho_core::{Observation, RequestInfo};
 
-use crate::batch::batch;
-use crate::compact::compact;
 use crate::files::{sync_directory, write_atomically};
 use crate::manifest::{self, Manifest};
 use crate::stored::{SUMMARY, Stored};
-use crate::stream::Tail;
-use crate::sync::Syncer;
-use crate::written::Written;
-use crate::{Error, Origin, segment};
+use crate::{Error, Origin, batch::batch, compact::compact, segment, stream::Tail, sync::Syncer, written::Written};
 
 /// Maximum number of values in a batch; more rows are split into several.
 pub(crate) const BATCH_VALUES: usize = 1 << 20;

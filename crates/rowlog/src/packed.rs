@@ -1,8 +1,6 @@
 //! Serializes rows for another rank of the same run.
 
-use std::io::Cursor;
-use std::path::Path;
-use std::sync::Arc;
+use std::{io::Cursor, path::Path, sync::Arc};
 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;

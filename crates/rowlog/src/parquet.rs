@@ -1,17 +1,13 @@
 //! Writes a table as a Parquet file, for programs that read nothing else.
 
-use std::borrow::Cow;
-use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
+use std::{borrow::Cow, fs::File, path::Path, sync::Arc};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
-use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
+use parquet::{
+    column::writer::ColumnWriter, data_type::ByteArray, errors::ParquetError, file::properties::WriterProperties,
+    file::writer::SerializedFileWriter,
+};
 
 use crate::Error;
 

@@ -5,13 +5,10 @@ use tacho_core::bounded::RunTime;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tacho_core::json::Value;
-use tacho_core::{Observation, Timestamp};
+use tacho_core::{Observation, Timestamp, json::Value};
 
-use crate::batch::rows;
-use crate::files::read_json;
 use crate::stream::{Stream, Tail};
-use crate::{Error, Manifest, Origin, Row, segment};
+use crate::{Error, Manifest, Origin, Row, batch::rows, files::read_json, segment};
 
 /// The file name of the summary, which is written at the end of a run.
 pub(crate) const SUMMARY: &str = "summary.json";

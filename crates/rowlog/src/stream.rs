@@ -1,11 +1,9 @@
 //! Reads an Arrow IPC stream defensively: the file may end anywhere, and its lengths may be wrong. Nothing is allocated
 //! beyond the file's own size or the limit on a batch.
 
-use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::HashMap, fs::File, sync::Arc};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;

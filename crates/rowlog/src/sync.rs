@@ -1,11 +1,7 @@
 //! Syncs the file to disk about once a second on a separate thread, so that a slow disk does not block the run.
 
-use std::fs::File;
-use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{fs::File, io, sync::Arc, thread::JoinHandle, time::Duration};
 use tacho_core::Mutex;
 
 /// Maximum time span of data that is lost if the machine fails.

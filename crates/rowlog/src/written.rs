@@ -5,9 +5,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::stored::Batches;
-use crate::stream::Stream;
-use crate::{Error, Row};
+use crate::{Error, Row, stored::Batches, stream::Stream};
 
 /// The rows of a segment that is, or was, being written.
 #[derive(Debug)]

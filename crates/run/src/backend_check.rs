@@ -1,11 +1,9 @@
 //! `tacho backend check`: one request by a backend file, and what its selectors found in the response.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tacho_client::backends::TraceEvent;
 use tacho_client::control::{Caller, first_model};
-use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec, Task};
+use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec, Task, backends::TraceEvent};
 use tacho_core::{Counters, Kept, Observation, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;

@@ -4,8 +4,7 @@ mod client;
 mod clients;
 mod messages;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_client::{Client as HttpClient, ClientPlan, EndpointSpec, PayloadSpec};
 use tacho_core::live::LiveRecorder;

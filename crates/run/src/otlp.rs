@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Url};
+use tacho_client::{BackendKind, EndpointSpec, Url, control::Caller};
 
 use crate::Error;
 

@@ -1,17 +1,14 @@
 //! The plan of a run, composed of the specs of its parts.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tacho_client::{EndpointSpec, PayloadSpec, Rules};
-use tacho_core::event::Note;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, event::Note};
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{MetricKind, MetricSettings};
 use tacho_record::Provenance;
 use tacho_text::TokenizerMode;
-use tacho_workload::WorkloadSpec;
-use tacho_workload::hub::Hub;
+use tacho_workload::{WorkloadSpec, hub::Hub};
 
 use crate::serve::{CheckPlan, GradePlan, LogPlan, RowCommandPlan, SessionsPlan};
 use crate::telemetry::TelemetryPlan;

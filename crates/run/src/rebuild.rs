@@ -5,17 +5,15 @@ mod ranks;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use tacho_core::json::Value;
-use tacho_core::{EventSink, LabelPool, SpillFile, Timestamp};
+use tacho_core::{EventSink, LabelPool, SpillFile, Timestamp, json::Value};
 use tacho_metrics::{Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, WorkerUse};
 use tacho_record::{Measured, Provenance, RunRecord, logged};
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
-use crate::serve::log::rows::check_read_back;
 use crate::serve::{LogPlan, load_tokenizer, sample};
-use crate::{Error, NamedTokenizer, TokenizerPlan};
+use crate::{Error, NamedTokenizer, TokenizerPlan, serve::log::rows::check_read_back};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 

@@ -1,19 +1,15 @@
 //! `tacho selfcheck`: the client's own timing error and capacity, measured against a reference server that timestamps its
 //! tokens. The server is started elsewhere (it is the simulator's); only its address and its responses are used here.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
 use tacho_core::{Counters, Kept, Observation, Request, RequestInfo, SystemClock, Timestamp};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::trust::bounds::bounds;
-use tacho_metrics::{Sample, Samples, Setup, Summary, WorkerUse};
+use tacho_metrics::{Sample, Samples, Setup, Summary, WorkerUse, percentile::percentile, trust::bounds::bounds};
 use tacho_pyrand::RandomState;
 
-use crate::Error;
-use crate::serve::worker_use;
+use crate::{Error, serve::worker_use};
 
 /// Seconds that responses may take beyond their plan.
 const MAX_WAIT: f64 = 5.0;

@@ -11,9 +11,8 @@ use tacho_client::Url;
 use tacho_core::{Clock, SystemClock};
 use tacho_metrics::Telemetry;
 
-use self::host::Host;
-use self::nvml::Gpus;
 use self::pages::{Exporter, Pages};
+use self::{host::Host, nvml::Gpus};
 use crate::Error;
 
 #[derive(Debug, Clone, PartialEq)]

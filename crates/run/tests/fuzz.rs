@@ -5,8 +5,7 @@
 use std::path::Path;
 
 use tacho_run::experiment::{Links, parse_params};
-use tacho_run::suite::parse_tests;
-use tacho_run::sweep::parse_targets;
+use tacho_run::{suite::parse_tests, sweep::parse_targets};
 use tacho_testkit::{Counted, fuzz};
 
 #[global_allocator]

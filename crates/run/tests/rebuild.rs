@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use tacho_core::json::Value;
-use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage, json::Value};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Caveat, GoodputLimits, MetricKind, Sample, Setup, WorkerUse};
 use tacho_record::{Measured, Provenance, RunRecord, logged};

@@ -1,8 +1,6 @@
 //! An HTTP server's runtime and socket, and the thread that accepts connections.
 
-use std::net::SocketAddr;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{net::SocketAddr, thread::JoinHandle, time::Duration};
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};

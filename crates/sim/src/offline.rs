@@ -1,10 +1,8 @@
 //! The engine as a library: no server and no clock; batches run in virtual time as fast as the machine allows.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request, Timestamp};
+use tacho_core::{Content, Request, Timestamp, json::Value};
 use tacho_engine::{CostModel, Engine, EngineSpec, Finish, Job, Refusal, SeqId};
 use tacho_text::{Tokenizer, prompt_ids};
 

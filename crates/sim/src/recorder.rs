@@ -1,19 +1,14 @@
 //! A pass-through proxy that hands every exchange to its owner when it is over. Between client and server it copies bytes
 //! and reads the clock, nothing else.
 
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::{io, net::SocketAddr, pin::Pin, time::Instant};
 
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::CONNECTION;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, header::CONNECTION, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;

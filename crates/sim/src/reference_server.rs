@@ -2,15 +2,12 @@
 //! No engine and no batching; each thread writes the tokens of its connections at their planned times, or as fast as the
 //! client reads.
 
-use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{cmp::Reverse, sync::Arc, thread::JoinHandle, time::Duration};
 
 use tacho_core::{Clock, SystemClock, Timestamp};
 

@@ -15,21 +15,17 @@ mod routes;
 mod websocket;
 mod wire;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::{net::SocketAddr, thread::JoinHandle, time::Instant};
 use tacho_core::Mutex;
 
 use hyper::service::service_fn;
-use hyper_util::rt::TokioExecutor;
-use hyper_util::server::conn::auto;
+use hyper_util::{rt::TokioExecutor, server::conn::auto};
 use tokio::net::TcpStream;
 
-use crate::error::Error;
 use crate::listener::{Listener, Serving};
-use crate::spec::SimSpec;
+use crate::{error::Error, spec::SimSpec};
 use api_server::ApiServer;
 use app::{App, hashed};
 use engines::Engines;

@@ -1,8 +1,7 @@
 //! Settings of a simulator.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_text::Tokenizer;
 

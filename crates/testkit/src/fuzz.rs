@@ -8,10 +8,9 @@ mod memory;
 mod mutator;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{path::Path, sync::Mutex};
 
 pub use memory::{Counted, peak};
 use mutator::Mutator;

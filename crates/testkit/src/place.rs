@@ -1,11 +1,9 @@
 //! The binary, run in a temporary directory.
 
-use std::fs;
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
 use serde_json::Value;
 use tempfile::TempDir;

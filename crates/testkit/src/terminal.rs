@@ -1,12 +1,8 @@
 //! A pseudo-terminal to run a program in, which a test can close.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::{fs::File, io::Read, os::fd::OwnedFd, sync::Arc, thread::JoinHandle};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 

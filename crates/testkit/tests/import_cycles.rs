@@ -3,8 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// The largest allowed import cycle, in files.
 const MAX_CYCLE: usize = 8;
@@ -193,6 +192,14 @@ fn cycles_are_found() {
         file("b", "//! B.\n\nuse std::fs;\nuse super::a::{self, A};\n"),
     ];
     assert_eq!(cycles(&closed.into()), [["a", "b"]]);
+    // Single names of one crate in one statement.
+    let single = [
+        root("mod a;\nmod b;\nmod c;\n"),
+        file("a", "use std::{fs, io::Read};\nuse crate::{\n    c::C, b::B,\n};\n"),
+        file("b", "use super::{C, a::A};\n"),
+        file("c", ""),
+    ];
+    assert_eq!(cycles(&single.into()), [["a", "b"]]);
     let open = [root("mod a;\nmod b;\n"), file("a", "use crate::b::B;\n"), file("b", "use std::fs;\n")];
     assert!(cycles(&open.into()).is_empty());
     // Through a name that the root re-exports.

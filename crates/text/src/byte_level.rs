@@ -13,9 +13,7 @@ mod ranges;
 mod vocabulary;
 mod words;
 
-use std::sync::LazyLock;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{sync::LazyLock, sync::atomic::AtomicU8, sync::atomic::Ordering::Relaxed};
 
 pub(crate) use added::{Added, AddedTokens, Piece};
 use cache::{CachePool, WordCache};

@@ -4,8 +4,7 @@
 //! to a block of 256 others, of which the text's next byte selects one, and may have a value: the start of its
 //! replacement.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 /// Units that a byte selects from.

@@ -13,9 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::Error;
-use crate::sentencepiece::Bpe;
-use crate::settings::Settings;
+use crate::{Error, sentencepiece::Bpe, settings::Settings};
 
 pub(crate) use rebuild::rebuild;
 

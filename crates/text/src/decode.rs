@@ -1,7 +1,6 @@
 //! Incremental decoding, one token at a time: emits only complete characters.
 
-use crate::Tokenizer;
-use crate::tokenizer::Engine;
+use crate::{Tokenizer, tokenizer::Engine};
 
 /// Decodes a stream of IDs.
 #[derive(Debug, Clone, Default)]

@@ -3,9 +3,7 @@
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz};
 
-use crate::ChatInput;
-use crate::template::Templates;
-use crate::template::tests::SMALL;
+use crate::{ChatInput, template::Templates, template::tests::SMALL};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;

@@ -1,10 +1,8 @@
 //! Runs parsers of external formats so that a panic on a broken file does not end the process.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Once, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::{cell::Cell, thread, time::Duration};
 
 /// The panic payload of work that cannot continue and whose caller expects no failure: a one-line message.
 #[derive(Debug)]

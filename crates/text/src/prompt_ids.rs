@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, json::Value};
 
 use crate::Tokenizer;
 

@@ -4,9 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::Error;
-use crate::class::effective;
-use crate::template::Templates;
+use crate::{Error, class::effective, template::Templates};
 
 /// Default special tokens of tokenizer classes, for files that do not name them: `bos=<s>` is the `bos_token`.
 const CLASS_DEFAULTS: &[(&str, &str)] = &[

@@ -10,21 +10,15 @@ mod python_text;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{io, os::unix::net::UnixStream, time::Duration};
 
 use jiff::civil::DateTime;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
-use minijinja::{Environment, Error as JinjaError, ErrorKind};
+use minijinja::{Environment, Error as JinjaError, ErrorKind, syntax::SyntaxConfig, value::Value};
 use tacho_core::json::{Dict, Value as Json};
 use tacho_core::packed::Pack;
 use tacho_core::sandbox::{self, Helper, Sandbox, Service};
 
-use crate::Error;
-use crate::error::TemplateError;
-use crate::guard::guarded;
+use crate::{Error, error::TemplateError, guard::guarded};
 pub use json_filter::unicode_text;
 
 #[derive(Debug, Clone, Copy)]

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use crate::byte_level::{ByteLevel, form};
 use crate::hf::{General, USABLE};
-use crate::sentencepiece::Bpe;
-use crate::settings::Settings;
-use crate::template::ChatTemplate;
-use crate::{Error, TokenizerMode, builtin, charsmap, convert};
+use crate::{
+    Error, TokenizerMode, builtin, charsmap, convert, sentencepiece::Bpe, settings::Settings, template::ChatTemplate,
+};
 
 /// Replacements that clean up decoded text, applied in this order.
 const CLEAN_UP: [(&str, &str); 10] = [

@@ -51,16 +51,13 @@ use tacho_core::{Counters, EventSink, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
-use crate::Error;
 use crate::datasets::kind::Offline::{Listed, WithFile};
 use crate::datasets::kind::Rows::{Generated, ReadWhole};
 use crate::datasets::kind::{DatasetKind, Times};
 use crate::hub::{Hub, HubError};
 use crate::requests::carrier::Need::{Chat, Media, TokenIds};
-use crate::sampling::context::SampleContext;
-use crate::sampling::length_dist::LengthPlan;
-use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
+use crate::{Error, sampling::context::SampleContext, sampling::length_dist::LengthPlan, sampling::sampled::Sampled};
 
 /// The datasets: vLLM's in its order, then tacho's own.
 #[rustfmt::skip]

@@ -2,18 +2,15 @@
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-workload --lib fuzz -- --nocapture --test-threads=1` tries a
 //! million inputs of each kind on all cores.
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use tacho_testkit::{Counted, fuzz, fuzz_files, golden_path};
 
-use crate::media::Rgb;
-use crate::media::audio::Audio;
-use crate::sampling::literal;
-use crate::sources::card::configurations;
-use crate::sources::table::Table;
 use crate::sources::{read_rows, saved};
-use crate::{Buckets, RangeRatio, read_jsonl};
+use crate::{
+    Buckets, RangeRatio, media::Rgb, media::audio::Audio, read_jsonl, sampling::literal, sources::card::configurations,
+    sources::table::Table,
+};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;

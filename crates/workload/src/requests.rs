@@ -6,12 +6,10 @@ pub(crate) mod file;
 pub(crate) mod prefix_sharing;
 pub(crate) mod stats;
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request, SpillFile, SpillList};
+use tacho_core::{Content, Request, SpillFile, SpillList, json::Value};
 
 use crate::Error;
 

@@ -14,9 +14,7 @@ pub(crate) mod parquet;
 pub(crate) mod saved;
 pub(crate) mod table;
 
-use std::io::Read;
-use std::path::Path;
-use std::string::FromUtf8Error;
+use std::{io::Read, path::Path, string::FromUtf8Error};
 
 use ring::digest::{Context, SHA256};
 

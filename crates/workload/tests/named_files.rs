@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
-use std::error::Error as _;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::{error::Error as _, net::TcpListener, path::PathBuf};
 
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;

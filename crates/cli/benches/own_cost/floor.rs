@@ -1,17 +1,13 @@
 //! Lower bound of a client's work: wait, read, timestamp, find the ends of events. No protocol, text, or verdict.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
+use std::{cmp::Reverse, collections::BinaryHeap, net::TcpStream, os::fd::AsRawFd};
 
 use tacho_sim::reference_server;
 
-use crate::server::Server;
 use crate::sessions::{BEGIN, PAUSE};
-use crate::{Load, Seen, system};
+use crate::{Load, Seen, server::Server, system};
 
 pub(crate) fn run(load: Load) -> Seen {
     let server = Server::start(load);

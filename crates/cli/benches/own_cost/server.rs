@@ -1,9 +1,8 @@
 //! The reference server in a separate process on the first core.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use tacho_core::SystemClock;
 use tacho_sim::{ReferenceServer, ReferenceSpec};

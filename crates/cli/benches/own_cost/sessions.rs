@@ -14,9 +14,7 @@ use tacho_sim::reference_server::send_times;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{ReceivedResponse, Replay, ReplaySpec, SyntheticSpec, Trace};
 
-use crate::server::Server;
-use crate::tacho::endpoint;
-use crate::{Load, Seen, system};
+use crate::{Load, Seen, server::Server, system, tacho::endpoint};
 
 /// Pause between a response and the next turn.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);

@@ -7,8 +7,7 @@ use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 use tacho_sim::reference_server::send_times;
 
-use crate::server::Server;
-use crate::{Load, Seen, system};
+use crate::{Load, Seen, server::Server, system};
 
 /// Runs a load by the built-in completions backend.
 pub(crate) fn run(load: Load) -> Seen {

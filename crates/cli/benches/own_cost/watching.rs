@@ -3,9 +3,8 @@
 //! `TACHO_BENCH_SECONDS`, and `TACHO_BENCH_ROUNDS`.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::{net::TcpStream, path::Path};
 
 use serde_json::Value;
 

@@ -4,16 +4,12 @@ use std::path::PathBuf;
 
 use tacho_args::declare::*;
 use tacho_args::flag::joined;
-use tacho_decide::compare::Confidence;
-use tacho_decide::gate::Rule;
+use tacho_decide::{compare::Confidence, gate::Rule};
 
 use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal, UsageError};
-use super::gate::rules;
 use super::serve::{self, ServeArgs};
-use super::shared::history::HistoryArgs;
-use super::shared::live::LiveArgs;
-use super::shared::tags::ONE_RUN;
+use super::{gate::rules, shared::history::HistoryArgs, shared::live::LiveArgs, shared::tags::ONE_RUN};
 
 static AB_TEST: Group =
     group("ab-test options", "ab-test options", "The two servers, the regressions allowed, and the test.");

@@ -1,14 +1,12 @@
 //! Flags of `tacho backend check`, `init` and `list`.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tacho_args::Error;
 use tacho_args::declare::*;
 use tacho_client::BackendKind;
 use tacho_client::backends::{BUILT_IN_FILES, built_in_file};
-use tacho_core::json::Value;
-use tacho_core::secret::Secret;
+use tacho_core::{json::Value, secret::Secret};
 
 use super::error::{ArgError, UsageError};
 use super::shared::sign_in::{self, SignInArgs};

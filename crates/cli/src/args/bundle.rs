@@ -6,9 +6,8 @@ use tacho_args::declare::*;
 use tacho_decide::compare::Confidence;
 
 use super::compare::{confidence, share};
-use super::error::ArgError;
-use super::serve;
 use super::shared::sign_in::{self, SIGN_IN};
+use super::{error::ArgError, serve};
 
 static BUNDLE: Group = group("bundle options", "bundle options", "The run, the file to write, and what is added.");
 static VERIFY: Group = group("verify options", "verify options", "The bundle and the key of its signature.");

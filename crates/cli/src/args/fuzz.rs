@@ -7,8 +7,7 @@ use std::ffi::OsString;
 use tacho_args::config;
 use tacho_testkit::{Counted, fuzz};
 
-use super::program::parse;
-use super::serve::TABLE;
+use super::{program::parse, serve::TABLE};
 use crate::commands::COMMANDS;
 
 #[global_allocator]

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use tacho_args::declare::*;
 use tacho_args::repr::quoted;
-use tacho_decide::compare::Confidence;
-use tacho_decide::gate::Rule;
+use tacho_decide::{compare::Confidence, gate::Rule};
 
 use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal, UsageError, unknown_metric};

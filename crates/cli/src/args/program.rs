@@ -1,18 +1,15 @@
 //! The program: dispatches a command line to a command and prints the top-level help. `commands` has the list of
 //! commands.
 
-use std::ffi::OsString;
-use std::fmt;
+use std::{ffi::OsString, fmt};
 
 use tacho_args::command::{Family, after, find, read};
 use tacho_args::grammar::{Parsed, Values, Wanted};
 use tacho_args::{UsageError, help};
 
-use super::error::ArgError;
 use super::help::{topics, warnings};
-use super::scripts;
-use crate::code::Exit;
-use crate::terminal::columns;
+use super::{error::ArgError, scripts};
+use crate::{code::Exit, terminal::columns};
 
 /// A subcommand; [`task`] creates its prepared function.
 pub(crate) type Command = tacho_args::command::Command<fn(Values) -> Result<Task, ArgError>>;

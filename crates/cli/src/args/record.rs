@@ -1,7 +1,6 @@
 //! Flags of `tacho record`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use tacho_args::declare::*;
 

@@ -42,18 +42,13 @@ pub(crate) use target::BACKENDS;
 use target::TargetArgs;
 pub(crate) use telemetry::TelemetryArgs;
 
-use tacho_args::config::Builtin;
-use tacho_args::grammar::Values;
+use tacho_args::{config::Builtin, grammar::Values};
 use tacho_client::Task;
 use tacho_run::serve::KnownReferences;
 
 use self::stops::StopArgs;
-use super::ArgError;
-use super::error::Refusal;
-use super::shared::history::HistoryArgs;
-use super::shared::live::LiveArgs;
-use super::shared::ranks::RankArgs;
 use super::shared::tags::{NEEDS_SERVER, SCREEN, SETS_LENGTH, SETS_LEVEL};
+use super::{ArgError, error::Refusal, shared::history::HistoryArgs, shared::live::LiveArgs, shared::ranks::RankArgs};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {

@@ -8,13 +8,9 @@ mod plots;
 mod refusals;
 mod texts;
 
-use tacho_args::command::find;
-use tacho_args::grammar::Values;
+use tacho_args::{command::find, grammar::Values};
 
-use super::error::ArgError;
-use super::program::Invocation;
-use super::serve::ServeArgs;
-use super::sim::SimArgs;
+use super::{error::ArgError, program::Invocation, serve::ServeArgs, sim::SimArgs};
 use crate::commands::{COMMANDS, values_for};
 
 fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_decide::search::Criterion;
 use tacho_engine::simulation::Router;
-use tacho_forecast::predict::METRICS;
-use tacho_forecast::what_if::Setting as ServerSetting;
+use tacho_forecast::{predict::METRICS, what_if::Setting as ServerSetting};
 
-use super::error::Refusal;
 use super::fit::{ENGINE_FLAGS, LIMITS, LimitFlags};
-use super::plan::criteria;
+use super::{error::Refusal, plan::criteria};
 
 static WHAT_IF: Group =
     group("what-if options", "what-if options", "The run, the settings to forecast, and what they are ranked by.");

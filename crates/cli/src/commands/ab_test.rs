@@ -12,19 +12,15 @@ use tacho_decide::threshold::Finding;
 use tacho_metrics::Caveat;
 use tacho_record::StoredRun;
 use tacho_report::compare::ab_test::{AbTestView, server_difference, side_warnings};
-use tacho_report::compare::forest::change_in;
 use tacho_report::compare::{GateView, delivered, difference, settings};
-use tacho_report::json::write_text;
 use tacho_report::style::{harmless_line, short_tick};
+use tacho_report::{compare::forest::change_in, json::write_text};
 use tacho_run::ab_test::{AbTestPlan, Arm, End, Outcome, ab_test};
 
 use self::blocks::Measured;
-use super::history::store::Store;
-use super::{check, gate};
-use crate::args::ab_test::AbTestArgs;
-use crate::args::serve::ServeArgs;
+use super::{check, gate, history::store::Store};
 use crate::exit::{Exit, Misused, note, saved};
-use crate::interrupt::Interrupt;
+use crate::{args::ab_test::AbTestArgs, args::serve::ServeArgs, interrupt::Interrupt};
 
 pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;

@@ -13,9 +13,7 @@ use tacho_run::experiment::{Address, AfterBench, ParamSet, ResetKind, apply, pro
 use super::screen::Screen;
 use super::sweep::{Commands, Files, is_tacho, make_directory, screen, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
-use crate::commands::sweep::newest;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{commands::sweep::newest, exit::Exit, interrupt::Interrupt};
 
 pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child

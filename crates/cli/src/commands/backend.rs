@@ -5,15 +5,12 @@ use std::io::Write;
 use anyhow::{Context, ensure};
 use tacho_client::backends::{TraceEvent, built_in_file};
 use tacho_client::{BackendKind, EndpointSpec, PayloadSpec, Url, proxy_for};
-use tacho_core::json::Value;
-use tacho_core::{Observation, Request, Secret, Timestamp};
+use tacho_core::{Observation, Request, Secret, Timestamp, json::Value};
 use tacho_report::style::harmless_line;
 use tacho_run::backend_check::{Checked, Missing, check as send};
 
-use super::serve::plan::base_path;
-use super::sign_in;
-use crate::args::backend::BackendCheckArgs;
-use crate::exit::Exit;
+use super::{serve::plan::base_path, sign_in};
+use crate::{args::backend::BackendCheckArgs, exit::Exit};
 
 /// Events shown at the start and at the end.
 const FIRST: usize = 4;

@@ -14,20 +14,16 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::redact_known;
 use tacho_record::bundle::{LOG, RESULT, SELFCHECK, Signer, WORKLOAD, pack};
 use tacho_record::restored::{provenance, restored};
-use tacho_record::zip::Member;
-use tacho_record::{Provenance, ResultKind};
+use tacho_record::{Provenance, ResultKind, zip::Member};
 use tacho_report::json::{Detail, ResultFile, write_whole};
 use tacho_report::results;
 use tacho_rowlog::Stored;
 use tacho_run::serve::{Contact, prepare, save_workload, workload_digest};
 
 use self::plan::{Recipe, Source};
-use super::compare::sides::log_of;
-use super::{selfcheck, serve};
-use crate::args::bundle::BundleArgs;
-use crate::args::program::build;
-use crate::args::selfcheck::SelfcheckArgs;
+use super::{compare::sides::log_of, selfcheck, serve};
 use crate::exit::{Exit, note, saved, shown};
+use crate::{args::bundle::BundleArgs, args::program::build, args::selfcheck::SelfcheckArgs};
 
 pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
     let path = &args.run[0];

@@ -2,19 +2,15 @@
 
 mod answer;
 
-use std::path::Path;
-use std::rc::Rc;
+use std::{path::Path, rc::Rc};
 
 use tacho_core::{EventSink, Note, RunEvent};
 use tacho_run::experiment::{AfterBench, Links, ParamSet, ResetKind};
 use tacho_run::sweep::{LoadVariable, SearchFlags, SlaPlan, SweepPlan, sla};
 
-use super::history::store::Store;
-use super::serve::simulator;
 use super::sweep::{Commands, Files, draw, make_directory, running, screen, supervised, verdict};
-use crate::args::capacity::CapacityArgs;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use super::{history::store::Store, serve::simulator};
+use crate::{args::capacity::CapacityArgs, exit::Exit, interrupt::Interrupt};
 
 /// Requests of the first run, all at once; by concurrency and sessions also the largest load.
 const FIRST_REQUESTS: u32 = 200;

@@ -4,12 +4,10 @@ use std::io::Write;
 
 use anyhow::bail;
 use tacho_decide::threshold::{Finding, Standing};
-use tacho_report::style::harmless_line;
-use tacho_report::{Error, inputs};
+use tacho_report::{Error, inputs, style::harmless_line};
 
 use super::compare::sides::sides;
-use crate::args::check::CheckArgs;
-use crate::exit::Exit;
+use crate::{args::check::CheckArgs, exit::Exit};
 
 /// Evaluates all conditions for each result and prints one line per finding.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {

@@ -3,8 +3,7 @@
 pub(crate) mod sides;
 mod steps;
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;

@@ -1,24 +1,19 @@
 //! `tacho explain`: reads a run and attributes its latencies to causes.
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_engine::Machine;
 use tacho_forecast::explain::{Known, explain};
-use tacho_metrics::server_metrics::Series;
-use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Attribution, Task};
-use tacho_record::restored::restored;
-use tacho_record::{ResultKind, RunRecord, StoredRun};
+use tacho_metrics::{Attribution, Task, server_metrics::Series, vocabulary::Concept};
+use tacho_record::{ResultKind, RunRecord, StoredRun, restored::restored};
 use tacho_report::{attribution, inputs, results};
 use tacho_rowlog::Stored;
 use tacho_run::offline::OFFLINE;
 use tacho_run::rebuild::{Changes, rebuild};
 
-use super::compare::sides::log_of;
-use super::sim::hub;
+use super::{compare::sides::log_of, sim::hub};
 use crate::args::explain::ExplainArgs;
 use crate::exit::{Exit, note};
 

@@ -14,14 +14,9 @@ use tacho_forecast::fit::{
 use tacho_report::style::short;
 use tacho_rowlog::Stored;
 
-use super::outputs::check_writable;
-use super::{say, serve, values_for};
-use crate::args;
+use super::{outputs::check_writable, say, serve, values_for};
 use crate::args::fit::{FitArgs, LimitFlags};
-use crate::args::serve::ServeArgs;
-use crate::args::shared::sign_in;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{args, args::serve::ServeArgs, args::shared::sign_in, exit::Exit, interrupt::Interrupt};
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;

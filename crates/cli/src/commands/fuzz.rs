@@ -4,17 +4,13 @@
 //!
 //! `TACHO_FUZZ_COUNT=100000 cargo test --release -p tacho-cli --lib fuzz_extreme -- --nocapture` tries more inputs.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::time::Duration;
+use std::{ffi::OsString, path::Path, time::Duration};
 
-use tacho_args::command;
-use tacho_args::grammar::Parsed;
-use tacho_core::SystemClock;
-use tacho_core::event::Counters;
+use tacho_args::{command, grammar::Parsed};
 use tacho_core::json::{Value, parse};
+use tacho_core::{SystemClock, event::Counters};
 use tacho_engine::Machine;
 use tacho_fleet::{Coordinator, Membership, RankOptions};
 use tacho_pyrand::Globals;
@@ -24,8 +20,7 @@ use tacho_testkit::{fuzz_files, golden_path};
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, Options, Scaling};
 
-use super::COMMANDS;
-use super::serve::plan;
+use super::{COMMANDS, serve::plan};
 use crate::args::program::parse as parse_command;
 use crate::args::serve::{ServeArgs, TABLE};
 

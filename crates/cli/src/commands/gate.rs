@@ -1,7 +1,6 @@
 //! `tacho gate`: regression gate for CI.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 use anyhow::bail;
 use tacho_core::json::Dict;
@@ -9,12 +8,10 @@ use tacho_decide::compare::Terms;
 use tacho_decide::gate::{Decision, FailureRule, Judgement, judge};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::compare::{GateView, delivered, difference, load, settings, varied};
-use tacho_report::style::fold;
-use tacho_report::{Error, inputs};
+use tacho_report::{Error, inputs, style::fold};
 
 use super::explain::of_difference;
-use crate::args::gate::GateArgs;
-use crate::exit::Exit;
+use crate::{args::gate::GateArgs, exit::Exit};
 
 /// Tests failure rates and each rule, and prints the verdicts with a forest plot.
 pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {

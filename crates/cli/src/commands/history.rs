@@ -10,9 +10,8 @@ use anyhow::{anyhow, bail};
 use tacho_core::dict;
 use tacho_core::json::{Dict, Json, Value, dumps, dumps_indented};
 use tacho_record::history::{Entry, EntryKind, History, series};
-use tacho_report::compare::CompareSpec;
 use tacho_report::history::{self, HEADLINES, trends};
-use tacho_report::{results, style};
+use tacho_report::{compare::CompareSpec, results, style};
 
 use super::compare;
 use crate::args::compare::CompareArgs;

@@ -6,26 +6,18 @@ use std::time::Duration;
 use tacho_core::bounded::Pause;
 
 use anyhow::{Context, bail};
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
-use tacho_core::event::Note;
+use tacho_client::{BackendKind, EndpointSpec, Url, control::Caller, proxy_for};
 use tacho_core::json::{self, Value};
-use tacho_core::{EventSink, RunEvent};
-use tacho_report::Progress;
-use tacho_report::json::write_text;
-use tacho_report::live::DeferredStderr;
+use tacho_core::{EventSink, RunEvent, event::Note};
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
 use tacho_report::style::{harmless, harmless_line};
-use tacho_report::tables::describe::Describe;
+use tacho_report::{Progress, json::write_text, live::DeferredStderr, tables::describe::Describe};
 use tacho_run::multi_turn::{ClientSpec, MultiTurnPlan, MultiTurnResult, run as hold};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{Conversation, GeneratorConfig, generate, read_conversations};
 
-use super::screen::Screen;
-use super::sim::load;
-use crate::args::multi_turn::MultiTurnArgs;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use super::{screen::Screen, sim::load};
+use crate::{args::multi_turn::MultiTurnArgs, exit::Exit, interrupt::Interrupt};
 
 pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;

@@ -7,33 +7,27 @@ pub(super) mod workload;
 pub(super) use simulated::SimulatedEngine;
 pub(super) use workload::{multimodal, throughput as throughput_workload};
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use anyhow::Context;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
-use tacho_report::json::try_writing;
-use tacho_report::{Progress, names, offline as report};
+use tacho_report::{Progress, json::try_writing, names, offline as report};
 use tacho_run::offline::{
     EngineError, EngineMaker, LatencyPlan, LogTap, Measured, MmProcessorPlan, OfflinePlan, PlanKind, PythonEngine,
     PythonSpec, Sampling, Source, StartupPlan, WorkerSource, find_python,
 };
 use tacho_run::{Error, NamedTokenizer, TokenizerPlan};
 
-use super::COMMANDS;
-use super::screen::Screen;
-use super::serve::log::required;
 use super::sim::{hub, profile};
+use super::{COMMANDS, screen::Screen, serve::log::required};
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::help::suggest;
-use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::{Backend, EngineArgs, LatencyArgs, OfflineArgs, StartupArgs, WorkerArgs, namespace};
 use crate::exit::{Exit, Misused, saved};
-use crate::interrupt::Interrupt;
+use crate::{args::help::suggest, args::offline::mm_processor::MmProcessorArgs, interrupt::Interrupt};
 
 /// KV transfer configuration that fills the KV cache of prompts with dummy values; states vLLM's defaults of the
 /// connector explicitly.

@@ -8,10 +8,9 @@ use tacho_args::{Values, config};
 use tacho_core::secret::redact_words;
 use tacho_record::RunRecord;
 use tacho_report::console::{self, BlockStyle, Shown};
-use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
-use tacho_report::{card, style};
+use tacho_report::{card, export::requests, style};
 
 use crate::args::serve::{Destination, Outputs};
 use crate::exit::{Misused, misused, saved};

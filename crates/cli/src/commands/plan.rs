@@ -5,26 +5,18 @@ use std::path::Path;
 use anyhow::Context;
 use tacho_core::json::Value;
 use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, REQUESTS, Rate, Violation};
-use tacho_record::StoredRun;
-use tacho_record::metric::Known;
-use tacho_report::compare::load;
+use tacho_record::{StoredRun, metric::Known};
 use tacho_report::html::{Head, Tone, chart_page};
-use tacho_report::inputs;
 use tacho_report::plots::load::{LoadCurve, chart};
 use tacho_report::plots::{png, svg};
-use tacho_report::tables::markdown::Table;
+use tacho_report::{compare::load, inputs, tables::markdown::Table};
 use tacho_run::experiment::split;
 
-use super::outputs::check_writable;
-use super::serve::predict::Workload;
-use super::{say, values_for};
-use crate::args;
-use crate::args::error::Refusal;
-use crate::args::plan::PlanArgs;
-use crate::args::serve::ServeArgs;
-use crate::args::shared::tags::SHAPES_LOAD;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use super::{outputs::check_writable, say, serve::predict::Workload, values_for};
+use crate::{
+    args, args::error::Refusal, args::plan::PlanArgs, args::serve::ServeArgs, args::shared::tags::SHAPES_LOAD,
+    exit::Exit, interrupt::Interrupt,
+};
 
 const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
 

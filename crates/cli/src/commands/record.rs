@@ -1,10 +1,8 @@
 //! `tacho record`: passes requests on to a server and writes a trace of them without their content.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::sync::mpsc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
+use std::{fs::OpenOptions, sync::mpsc, sync::mpsc::RecvTimeoutError};
 
 use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,8 +12,7 @@ use tacho_sim::{Exchange, start_recorder};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{RecordedExchange, Recording};
 
-use super::say;
-use super::sim::load;
+use super::{say, sim::load};
 use crate::args::record::RecordArgs;
 use crate::exit::{Exit, note};
 

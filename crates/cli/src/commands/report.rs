@@ -12,15 +12,11 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::ResultKind;
 use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts, warnings};
 use tacho_report::dashboard::{Dashboard, is_by_product};
-use tacho_report::export::benchmark_report;
-use tacho_report::json::write_text;
 use tacho_report::plots::sweep::{Combination, read_sweep};
-use tacho_report::results;
-use tacho_report::style::harmless_line;
+use tacho_report::{export::benchmark_report, json::write_text, results, style::harmless_line};
 use tacho_rowlog::Stored;
 
-use super::platform;
-use super::sweep::outcome::table;
+use super::{platform, sweep::outcome::table};
 use crate::args::report::ReportCommandArgs;
 use crate::commands::compare::sides::{detailed, of_log, sides};
 use crate::exit::{Exit, note, saved, show};

@@ -4,8 +4,7 @@ pub(crate) mod structured;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use tacho_core::json::{Dict, Value, dumps_indented, float_repr};
 use tacho_core::{EventSink, Request, RunEvent};
@@ -21,18 +20,16 @@ use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::{LongDocumentSpec, priority_of};
 
-use super::offline;
-use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
 use super::serve::{dry_run, plan, simulator};
-use crate::args::scenario::long_document::LongDocumentArgs;
-use crate::args::scenario::prefix_caching::PrefixCachingArgs;
-use crate::args::scenario::prioritization::PrioritizationArgs;
+use super::{offline, offline::simulated::limit};
 use crate::args::scenario::{BatchArgs, Way, as_serve};
-use crate::args::serve::ServeArgs;
-use crate::args::shared::live::LiveArgs;
 use crate::exit::{self, Exit};
-use crate::interrupt::Interrupt;
+use crate::{
+    args::scenario::long_document::LongDocumentArgs, args::scenario::prefix_caching::PrefixCachingArgs,
+    args::scenario::prioritization::PrioritizationArgs, args::serve::ServeArgs, args::shared::live::LiveArgs,
+    interrupt::Interrupt,
+};
 
 /// Starts the simulator if requested, which runs until it is dropped, and plans the runs.
 fn open<'s>(

@@ -1,9 +1,7 @@
 //! Live views of a run: lines with a progress bar, a full-screen view, and a local web page.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use tacho_core::{EventSink, Mutex, RunEvent};
@@ -11,8 +9,7 @@ use tacho_report::live::{DeferredStderr, Monitor, Tui, Watch};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
 
-use crate::args::shared::live::LiveArgs;
-use crate::interrupt::guard_terminal;
+use crate::{args::shared::live::LiveArgs, interrupt::guard_terminal};
 
 pub(crate) struct Screen {
     plain: Option<Live>,

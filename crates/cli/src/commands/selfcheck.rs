@@ -1,26 +1,20 @@
 //! `tacho selfcheck`: how many streams the client can measure accurately on this machine, as a table, bars, and
 //! metrics.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{io::Write, sync::Arc};
 
 use anyhow::bail;
 use tacho_client::{allowed_processors, connection_limit, pin_thread};
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work, dict};
 use tacho_decide::search::{Levels, Measurement, Model, Search, Step};
-use tacho_report::json::write_text;
-use tacho_report::style::title;
-use tacho_report::{Live, Progress};
+use tacho_report::{Live, Progress, json::write_text, style::title};
 use tacho_run::selfcheck::{Broken, CheckLoad, CheckPoint, check};
 use tacho_run::serve::default_workers;
-use tacho_sim::reference_server::send_times;
-use tacho_sim::{ReferenceServer, ReferenceSpec};
+use tacho_sim::{ReferenceServer, ReferenceSpec, reference_server::send_times};
 
-use crate::args::selfcheck::SelfcheckArgs;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{args::selfcheck::SelfcheckArgs, exit::Exit, interrupt::Interrupt};
 
 /// The errors whose envelope is reported, in ms.
 const LIMITS: [f64; 3] = [0.1, 1.0, 10.0];

@@ -20,31 +20,23 @@ pub(super) mod workload;
 use std::path::Path;
 
 use anyhow::anyhow;
-use tacho_core::json::Dict;
-use tacho_core::secret::redact_words;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, json::Dict, secret::redact_words};
 use tacho_decide::threshold::Finding;
 use tacho_fleet::Membership;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{Caveat, Trust};
 use tacho_record::RunRecord;
-use tacho_report::Progress;
 use tacho_report::export::otlp::{Origin, metrics, traces};
-use tacho_report::html::run::About;
-use tacho_report::json::ResultFile;
-use tacho_report::style::harmless_line;
-use tacho_run::ServePlan;
-use tacho_run::otlp::Collector;
+use tacho_report::{Progress, html::run::About, json::ResultFile, style::harmless_line};
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
+use tacho_run::{ServePlan, otlp::Collector};
 use tacho_sim::Server;
 
-use super::check::code;
 use super::outputs::{command_line, own_command, recorded_command};
-use super::screen::Screen;
+use super::{check::code, screen::Screen};
 use crate::args::serve::{Decided, ServeArgs};
-use crate::args::shared::tags::WINDOW;
 use crate::exit::{self, Advised, Exit, shown};
-use crate::interrupt::Interrupt;
+use crate::{args::shared::tags::WINDOW, interrupt::Interrupt};
 use destination::Destination;
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {

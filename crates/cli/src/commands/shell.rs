@@ -4,23 +4,19 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use tacho_args::command::find;
 use tacho_args::complete::{self, Completion, Words};
 use tacho_args::flag::{Flag, Kind};
 use tacho_args::help::{flags_of, sentence};
-use tacho_args::near::nearest;
-use tacho_args::{man, reference};
+use tacho_args::{command::find, man, near::nearest, reference};
 use tacho_engine::Profile;
 
 use super::COMMANDS;
-use crate::args::error::metric_names;
-use crate::args::help::topics::TOPICS;
-use crate::args::presets::PRESETS;
-use crate::args::program::Command;
-use crate::args::scripts::standing_for;
-use crate::args::serve::TABLE;
 use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::exit::{Exit, Misused};
+use crate::{
+    args::error::metric_names, args::help::topics::TOPICS, args::presets::PRESETS, args::program::Command,
+    args::scripts::standing_for, args::serve::TABLE,
+};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -1,8 +1,7 @@
 //! `tacho sim`: runs the simulator as a server until it is stopped.
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,9 +13,8 @@ use tacho_sim::{Corruption, FaultSpec, MediaSpec, OutputFault, ProxySpec, Server
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
-use crate::args::sim::SimArgs;
 use crate::exit::{Exit, Misused};
-use crate::limits;
+use crate::{args::sim::SimArgs, limits};
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {

@@ -3,24 +3,17 @@
 mod hardware;
 mod tests;
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
+use std::{fs, io::Write, path::Path};
 
 use anyhow::{anyhow, bail};
-use tacho_report::dashboard::Dashboard;
-use tacho_report::json::write_text;
+use tacho_report::{dashboard::Dashboard, json::write_text};
 use tacho_run::experiment::{AfterBench, Report, ResetKind, program_exists, split};
 use tacho_run::suite::{AdaptiveSpec, PromptRule, ServerKind, SuitePlan, Test, TestKind, suite};
 
 use super::platform;
 use super::sweep::{Commands, Files, is_tacho, make_directory, screen, supervised, verdict};
-use crate::args::program::parse;
-use crate::args::sim;
-use crate::args::suite::SuiteArgs;
-use crate::commands::COMMANDS;
 use crate::exit::{Exit, show};
-use crate::interrupt::Interrupt;
+use crate::{args::program::parse, args::sim, args::suite::SuiteArgs, commands::COMMANDS, interrupt::Interrupt};
 use hardware::Machine;
 
 pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {

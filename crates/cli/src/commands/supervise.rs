@@ -3,13 +3,11 @@
 //! Processes that the command started in separate sessions are terminated too.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{ffi::OsString, fs, path::Path, thread};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group};

@@ -10,19 +10,15 @@ pub(crate) mod plot_pareto;
 pub(crate) mod ranks;
 pub(super) mod running;
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{anyhow, bail};
 use tacho_core::json::Dict;
 use tacho_decide::search::{Criterion, SearchAnswer};
 use tacho_metrics::statistics::Statistic;
 use tacho_record::metric::Known;
-use tacho_report::Progress;
-use tacho_report::html::chart_page;
-use tacho_report::json::write_text;
-use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
+use tacho_report::{Progress, html::chart_page, json::write_text, plots::sweep::read_sweep};
 use tacho_run::experiment::{
     Address, AfterBench, Links, ParamSet, Processes, Report, ResetKind, Supervised, Tools, apply, option, parse_params,
     split,
@@ -32,13 +28,10 @@ use tacho_run::sweep::{
     workload,
 };
 
-use crate::args::shared::live::LiveArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
-use crate::commands::history::store::Store;
 use crate::commands::screen::{Lines, Screen};
-use crate::commands::supervise;
 use crate::exit::{Exit, Misused, misused, saved};
-use crate::interrupt::Interrupt;
+use crate::{args::shared::live::LiveArgs, commands::history::store::Store, commands::supervise, interrupt::Interrupt};
 pub(super) use bench::Commands;
 pub(super) use command::is_tacho;
 use experiment::Experiment;

@@ -1,33 +1,24 @@
 //! `tacho whatif`: forecasts a measured run with other settings of its server, and may verify the best of them.
 
-use std::cmp::Ordering;
-use std::io::Write;
-use std::path::Path;
+use std::{cmp::Ordering, io::Write, path::Path};
 
 use anyhow::{Context, anyhow, bail};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{dict, secret};
 use tacho_decide::search::Criterion;
-use tacho_forecast::PredictionInterval;
-use tacho_forecast::predict::METRICS;
 use tacho_forecast::what_if::{Forecast, Setting, WhatIf, fitted, is_good_fit};
-use tacho_record::RunRecord;
-use tacho_record::metric::Known;
+use tacho_forecast::{PredictionInterval, predict::METRICS};
+use tacho_record::{RunRecord, metric::Known};
 use tacho_report::style::{short, short_tick};
-use tacho_report::tables::aligned;
-use tacho_report::{Progress, inputs};
+use tacho_report::{Progress, inputs, tables::aligned};
 use tacho_run::experiment::{Host, split};
 
 use super::explain::{machine, record};
-use super::fit::stated_limits;
 use super::screen::{Lines, Screen};
 use super::sweep::{Commands, is_tacho, supervised};
-use super::{say, serve, values_for};
-use crate::args;
-use crate::args::serve::ServeArgs;
-use crate::args::what_if::WhatIfArgs;
+use super::{fit::stated_limits, say, serve, values_for};
 use crate::exit::{Exit, note};
-use crate::interrupt::Interrupt;
+use crate::{args, args::serve::ServeArgs, args::what_if::WhatIfArgs, interrupt::Interrupt};
 
 /// Columns of the table, after the metric of `--by` and those of the SLOs.
 const COLUMNS: [&str; 3] = ["mean_ttft_ms", "mean_tpot_ms", "output_throughput"];

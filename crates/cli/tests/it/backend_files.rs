@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use crate::backends::Sim;
-use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
+use crate::{backends::Sim, scripted::Scripted};
 
 const LOAD: [&str; 10] = [
     "--model",

@@ -3,12 +3,10 @@
 //! `TACHO_BUNDLES=200` sets the number of honest bundles and of forgeries of the generator.
 #![expect(clippy::print_stderr, reason = "measured numbers are shown")]
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::Output;
 use std::sync::{Arc, Mutex};
+use std::{collections::BTreeMap, path::PathBuf, process::Output};
 
 use serde_json::{Value, json};
 use tacho_core::{Observation, Timestamp};

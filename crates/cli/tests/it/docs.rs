@@ -4,10 +4,9 @@
 //! Code blocks marked `sh` are run. A block that cannot run states the reason: `sh not-run: needs vLLM`. Examples of the
 //! help (`sh parsed: …`) are only parsed, by a test of the command line. All blocks of a document run in order in one directory. Servers that a document only names (`localhost:8000`) are simulators.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::{collections::BTreeSet, fs};
 
 use tacho_metrics::TrustVerdict;
 

@@ -3,10 +3,9 @@
 mod server;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::{net::TcpStream, path::Path};
 
 use serde_json::{Value, json};
 

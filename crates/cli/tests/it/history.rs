@@ -1,7 +1,6 @@
 //! `tacho history` through the binary: what is added, found, compared, removed and shown.
 
-use std::fs;
-use std::process::Output;
+use std::{fs, process::Output};
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Server addresses: IPv4 and IPv6, for every command that connects to a server.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::Child;
+use std::{net::TcpListener, process::Child};
 
 use crate::tacho::{Place, stderr, stdout};
 

@@ -1,11 +1,9 @@
 //! Small machines and sandboxes: little memory, one core, no /proc, denied system calls. A run succeeds, or fails
 //! with one clear line.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
+use std::{fs, net::TcpStream, os::unix::process::ExitStatusExt};
 
 use serde_json::json;
 use tacho_testkit::place::wait_for;

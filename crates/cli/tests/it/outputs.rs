@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use tacho_core::json::{self, Value};
 
-use crate::ab_test;
-use crate::backends::Sim;
 use crate::tacho::{Place, stderr, stdout};
+use crate::{ab_test, backends::Sim};
 
 /// The result of a run against the simulator with these faults.
 fn run(place: &Place, faults: &str, further: &[&str]) -> Value {

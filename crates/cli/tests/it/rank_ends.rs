@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ranks::{Run, bodies, server};
-use crate::scripted::Scripted;
-use crate::tacho::stderr;
+use crate::{scripted::Scripted, tacho::stderr};
 
 fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());

@@ -1,15 +1,13 @@
 //! Distributed runs: the same requests at the same times as one process, one result, and behaviour when a rank is
 //! lost.
 
-use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::limits::limited;
-use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
+use crate::{limits::limited, scripted::Scripted};
 
 const LOAD: [&str; 16] = [
     "--model",

@@ -1,9 +1,6 @@
 //! Several servers in one run: each is measured as if it were alone, and a failing one is seen.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::Stdio;
-use std::time::Duration;
+use std::{collections::BTreeSet, io::Write, process::Stdio, time::Duration};
 
 use serde_json::Value;
 use tacho_testkit::scripted::{Keep, Scripted};

@@ -1,8 +1,7 @@
 //! The JSON Schema of result files: results of every kind are valid, each of its keys is written by some run, and the
 //! documentation's page and file are generated from it.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use tacho_core::json::{self, Dict, Value};
 use tacho_run::scenarios::schema::Schema;

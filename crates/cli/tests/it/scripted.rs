@@ -1,10 +1,7 @@
 //! A server that responds according to a recorded script and records the requests.
 
-use std::collections::HashMap;
-use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{collections::HashMap, io::Write, sync::Mutex, time::Duration};
 
 use base64::Engine;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! No output of a command contains a key that it was given.
 
-use std::path::Path;
-use std::process::Output;
+use std::{path::Path, process::Output};
 
 use serde_json::json;
 

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::backends::Sim;
-use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
+use crate::{backends::Sim, scripted::Scripted};
 
 const SMALL: [&str; 8] =
     ["--num-prompts", "12", "--random-input-len", "16", "--random-output-len", "4", "--sim-profile", "instant"];

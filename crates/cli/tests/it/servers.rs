@@ -1,9 +1,7 @@
 //! Servers and proxies whose behaviour would mislead: what the report says about them.
 
-use std::io::Write;
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{io::Write, net::TcpStream, time::Duration};
 
 use serde_json::Value;
 use tacho_testkit::scripted::{Keep, Scripted};

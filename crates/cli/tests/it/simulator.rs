@@ -1,9 +1,8 @@
 //! `tacho sim` as a process: errors at start-up, and termination on request.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{net::TcpStream, process::Command};
 
 use crate::tacho::{Place, stderr};
 

@@ -1,11 +1,7 @@
 //! Compares runs of the multi-turn benchmark with recordings of vLLM's script: bodies in order, samples, and
 //! resulting conversations.
 
-use std::collections::HashMap;
-use std::io::Write;
-use std::net::TcpStream;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{collections::HashMap, io::Write, net::TcpStream, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
 use tacho_testkit::scripted::{Keep, Scripted};

@@ -1,7 +1,6 @@
 //! The page of flags that `vllm bench` does not have: those of the command pages without those of vLLM's parsers.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use tacho_testkit::golden_json;
 

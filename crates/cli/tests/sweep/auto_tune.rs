@@ -1,7 +1,6 @@
 //! Tunings: search and files, failing servers, interruptions, batches.
 
-use std::fs;
-use std::process::Stdio;
+use std::{fs, process::Stdio};
 
 use serde_json::Value;
 

@@ -1,8 +1,7 @@
 //! `tacho capacity`, and sweeps on a server that runs already.
 
-use std::fs;
-use std::net::TcpStream;
 use std::process::{Child, Output};
+use std::{fs, net::TcpStream};
 
 use serde_json::Value;
 use tacho_testkit::place::{stderr, stdout};

@@ -6,9 +6,8 @@ mod capacity;
 mod place;
 mod suite;
 
-use std::fs;
 use std::process::{Output, Stdio};
-use std::time::Instant;
+use std::{fs, time::Instant};
 
 use serde_json::Value;
 use tacho_testkit::{golden_dir, golden_json, golden_path};

@@ -1,8 +1,6 @@
 //! Working directory of a test.
 
-use std::fs;
-use std::ops::Deref;
-use std::path::PathBuf;
+use std::{fs, ops::Deref, path::PathBuf};
 
 use tacho_testkit::golden_path;
 pub(crate) use tacho_testkit::place::wait_for;

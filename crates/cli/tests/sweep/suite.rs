@@ -1,7 +1,6 @@
 //! Test suites in vLLM's format, run unchanged.
 
-use std::fs;
-use std::process::Stdio;
+use std::{fs, process::Stdio};
 
 use serde_json::Value;
 

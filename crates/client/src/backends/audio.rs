@@ -1,14 +1,12 @@
 //! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with an audio file.
 
-use std::borrow::Cow;
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, python_str};
 
-use super::PayloadSpec;
 use super::audio_file::{AudioFile, file_seconds};
-use super::form::Form;
+use super::{PayloadSpec, form::Form};
 
 /// Content types by file extension, as in Python's `mimetypes`.
 const TYPES: [(&str, &str); 32] = [

@@ -2,12 +2,10 @@
 
 use tacho_core::{AudioFormat, Failure, FailureKind, Media, Observation, Outcome, Timestamp};
 
-use super::Flow;
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::row::{error_in_stream, excerpt, malformed};
 use super::scan::{Cursor, NotJson, unescape, whole};
-use super::sse::Standard;
-use super::wav::Start;
+use super::{Flow, sse::Standard, wav::Start};
 use crate::base64;
 
 /// Bytes kept of a body that is not audio.

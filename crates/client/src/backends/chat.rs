@@ -3,8 +3,7 @@
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Request, dict};
 
-use super::PayloadSpec;
-use super::completions::include_usage;
+use super::{PayloadSpec, completions::include_usage};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MediaPlace {

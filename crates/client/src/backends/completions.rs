@@ -1,7 +1,6 @@
 //! `/v1/completions`: the body.
 
-use tacho_core::json::Dict;
-use tacho_core::{Request, dict};
+use tacho_core::{Request, dict, json::Dict};
 
 use super::PayloadSpec;
 

@@ -11,17 +11,14 @@ mod program;
 mod spec;
 mod trace;
 
-use std::borrow::Cow;
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use ring::digest::{SHA256, digest};
-use tacho_core::json::Value;
 use tacho_core::yaml::{self, Node, Tree};
-use tacho_core::{Content, Mutex, Request, Task};
+use tacho_core::{Content, Mutex, Request, Task, json::Value};
 
 use super::format::{Origin, ResponseFormat, Sequences};
-use super::kind::Row;
-use super::{BackendKind, Encoded, Expected, PayloadSpec};
+use super::{BackendKind, Encoded, Expected, PayloadSpec, kind::Row};
 use body::{Body, Rendered};
 pub(super) use decode::DeclaredDecoder;
 pub use engine::BODIES;

@@ -1,10 +1,8 @@
 //! Properties of the request that its decoder needs.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tacho_core::json::Dict;
-use tacho_core::{AudioFormat, Request};
+use tacho_core::{AudioFormat, Request, json::Dict};
 
 use super::{PacedInput, PayloadSpec, speech};
 

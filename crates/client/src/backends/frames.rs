@@ -7,10 +7,8 @@ mod tests;
 
 use memchr::{memchr2, memmem};
 
-use super::declared::Framing;
-use super::format::ResponseFormat;
 use super::sse::{MAX_EVENT, Standard, TooLong};
-use super::{BackendKind, Flow, Rules};
+use super::{BackendKind, Flow, Rules, declared::Framing, format::ResponseFormat};
 use binary::Binary;
 use json::Values;
 

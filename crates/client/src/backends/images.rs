@@ -3,8 +3,7 @@
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, python_str};
 
-use super::PayloadSpec;
-use super::form::Form;
+use super::{PayloadSpec, form::Form};
 use crate::base64;
 
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {

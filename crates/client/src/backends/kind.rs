@@ -1,15 +1,11 @@
 //! The protocols, as a table with one row for each.
 
-use tacho_core::json::Dict;
-use tacho_core::live::Output;
-use tacho_core::{Request, Task};
+use tacho_core::{Request, Task, json::Dict, live::Output};
 
-use super::chat::MediaPlace::AfterText;
-use super::declared::Declared;
 use super::format::{Origin, ResponseFormat, Sequences};
 use super::{
-    PayloadSpec, audio, chat, completions, embeddings, form, images, messages, realtime, responses, speech, tgi,
-    trt_llm,
+    PayloadSpec, audio, chat, chat::MediaPlace::AfterText, completions, declared::Declared, embeddings, form, images,
+    messages, realtime, responses, speech, tgi, trt_llm,
 };
 
 /// Builds the members of a body, before those that all backends share.

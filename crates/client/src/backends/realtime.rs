@@ -1,12 +1,9 @@
 //! `/v1/realtime` of vLLM: audio in over a WebSocket as it is recorded, text out as it is recognized.
 
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{ops::Range, sync::Arc, time::Duration};
 
-use tacho_core::bounded::Pause;
 use tacho_core::json::{Dict, Value, write_value};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, bounded::Pause};
 
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::row::{error_in_stream, excerpt, malformed, note_token, push_text};

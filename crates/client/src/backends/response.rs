@@ -2,19 +2,12 @@
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
-use super::audio_stream::AudioDecoder;
 use super::declared::{DeclaredDecoder, Framing};
-use super::format::ResponseFormat;
-use super::frames::Frames;
-use super::messages::MessagesDecoder;
-use super::realtime::RealtimeDecoder;
-use super::responses::ResponsesDecoder;
-use super::row::excerpt;
-use super::scan::is_json;
-use super::tgi::TgiDecoder;
-use super::trt_llm::TrtLlmDecoder;
-use super::whole::WholeDecoder;
-use super::{BackendKind, Expected, Flow, Rules, StreamDecoder};
+use super::{
+    BackendKind, Expected, Flow, Rules, StreamDecoder, audio_stream::AudioDecoder, format::ResponseFormat,
+    frames::Frames, messages::MessagesDecoder, realtime::RealtimeDecoder, responses::ResponsesDecoder, row::excerpt,
+    scan::is_json, tgi::TgiDecoder, trt_llm::TrtLlmDecoder, whole::WholeDecoder,
+};
 
 /// Bytes kept of a body that is not an event stream.
 const START: usize = 4 << 10;

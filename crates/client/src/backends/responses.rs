@@ -5,11 +5,10 @@ use std::ops::Range;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
 
-use super::chat::Message;
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::row::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::{PayloadSpec, Rules, reply};
+use super::{PayloadSpec, Rules, chat::Message, reply};
 
 /// vLLM's message; the missing spaces are upstream's.
 const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use tacho_core::secret::ServerText;
-use tacho_core::{Failure, FailureKind, Observation, Timestamp};
+use tacho_core::{Failure, FailureKind, Observation, Timestamp, secret::ServerText};
 
-use super::event::TextField;
-use super::scan::unescape;
+use super::{event::TextField, scan::unescape};
 
 /// vLLM's message for a stream without tokens; the missing space is upstream's.
 pub(super) const NO_TOKEN: &str =

@@ -1,7 +1,6 @@
 //! `/v1/audio/speech`: the body. `audio_stream` decodes the responses.
 
-use tacho_core::json::Dict;
-use tacho_core::{AudioFormat, Request, dict};
+use tacho_core::{AudioFormat, Request, dict, json::Dict};
 
 use super::PayloadSpec;
 

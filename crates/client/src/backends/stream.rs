@@ -5,8 +5,7 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCou
 use super::event::{Choices, Event, Shape, TextField, UsageField};
 use super::format::{ResponseFormat, Rules};
 use super::row::{NO_TOKEN, Reasoning, check_finish, error_in_stream, malformed, note_answer, note_token, push_text};
-use super::template::Template;
-use super::{BackendKind, Expected, reply};
+use super::{BackendKind, Expected, reply, template::Template};
 
 #[derive(Debug)]
 pub struct StreamDecoder {

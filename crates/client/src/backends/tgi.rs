@@ -1,7 +1,6 @@
 //! Text Generation Inference: the body, and a token stream whose last event has the complete text.
 
-use tacho_core::json::Dict;
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict, json::Dict};
 
 use super::event::{TextField, member_count, read_text};
 use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};

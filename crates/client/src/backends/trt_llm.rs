@@ -1,7 +1,6 @@
 //! Triton with TensorRT-LLM: the body, and a stream of texts.
 
-use tacho_core::json::Dict;
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, json::Dict};
 
 use super::event::{TextField, read_text};
 use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};

@@ -5,8 +5,7 @@ use tacho_core::Request;
 use tacho_core::secret::{is_secret_name, redact_url};
 
 use super::{compose, refuse_compression};
-use crate::backends::Encoded;
-use crate::{EndpointSpec, Error, PayloadSpec, websocket};
+use crate::{EndpointSpec, Error, PayloadSpec, backends::Encoded, websocket};
 
 /// Headers that differ between runs.
 const PER_RUN: [&str; 2] = ["x-request-id", "sec-websocket-key"];

@@ -1,11 +1,8 @@
 //! The encoded requests of a run. The first ones are encoded before the run. Spilled requests, possibly millions and
 //! still growing, are encoded shortly before they are needed.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use tacho_core::{Mutex, Request, SpillList};
 
@@ -108,8 +105,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::Expected;
-    use crate::replicas::Place;
+    use crate::{backends::Expected, replicas::Place};
 
     /// Four spilled chunks take `AHEAD` bytes.
     fn spilled(chunks: usize) -> Arc<SpillList<Request>> {

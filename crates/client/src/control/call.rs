@@ -1,25 +1,21 @@
 //! One blocking request, over the same transport as the benchmark's.
 
-use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{io, sync::Arc};
 use tacho_core::Mutex;
 
 use tacho_core::json::{self, Value};
 use tacho_core::secret::{ServerText, redact_known, redact_known_json};
 use tacho_loadgen::StopSignal;
 
-use crate::backends::excerpt;
-use crate::endpoint::Headers;
-use crate::sign_in::Signer;
-use crate::transport::addresses::AddressRotation;
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::http1::{self, Head, Reader, Sink};
-use crate::transport::http2::Http2;
-use crate::transport::inflate::Inflate;
 use crate::transport::link::{Advance, Link};
 use crate::transport::sys::{Interest, Poller};
-use crate::{BackendKind, EndpointSpec, Error};
+use crate::{
+    BackendKind, EndpointSpec, Error, backends::excerpt, endpoint::Headers, sign_in::Signer,
+    transport::addresses::AddressRotation, transport::http2::Http2, transport::inflate::Inflate,
+};
 
 /// Time between two checks for a stop request.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tacho_core::json::{Value, parse};
 use tacho_core::secret::redact_known;
 
-use super::Caller;
-use super::call::Limits;
+use super::{Caller, call::Limits};
 use crate::Error;
 
 const PATH: &str = "/v1/models";

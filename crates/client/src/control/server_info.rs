@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tacho_core::json::Value;
 
-use super::Caller;
-use super::call::Limits;
+use super::{Caller, call::Limits};
 
 /// These calls are optional: a server that does not respond soon stays unknown.
 const LIMITS: Limits = Limits { time: Duration::from_secs(2), body: 1 << 20 };

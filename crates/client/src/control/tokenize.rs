@@ -5,8 +5,7 @@ use std::time::Duration;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 
-use super::Caller;
-use super::call::Limits;
+use super::{Caller, call::Limits};
 use crate::endpoint::Headers;
 
 /// A prompt may have a million tokens; longer calls are not worth the wait.

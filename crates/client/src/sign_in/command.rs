@@ -1,9 +1,7 @@
 //! Runs the command that prints a token.
 
-use std::io::Read;
 use std::process::{ExitStatus, Stdio};
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::{io::Read, sync::mpsc::channel, time::Duration};
 
 use tacho_core::command::{ChildGroup, ended_how, shell};
 use tacho_core::secret::{REDACTED, ServerText, looks_secret};

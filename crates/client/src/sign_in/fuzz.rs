@@ -3,9 +3,8 @@
 
 use tacho_testkit::fuzz;
 
-use super::aws::keys::profile;
 use super::aws::{AwsKeySource, AwsSigner, AwsSpec};
-use super::{oauth, token};
+use super::{aws::keys::profile, oauth, token};
 use crate::fuzz::CASES;
 
 #[test]

@@ -1,18 +1,12 @@
 //! OAuth 2 client credentials (RFC 6749, section 4.4).
 
-use std::error::Error as _;
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
-use tacho_core::Secret;
-use tacho_core::json::parse;
-use tacho_core::secret::remember;
+use tacho_core::{Secret, json::parse, secret::remember};
 
 use super::token::{self, Token};
 use super::unix_seconds;
-use crate::backends::excerpt;
-use crate::control::Caller;
-use crate::transport::connect::basic;
-use crate::{EndpointSpec, Error, Headers};
+use crate::{EndpointSpec, Error, Headers, backends::excerpt, control::Caller, transport::connect::basic};
 
 /// Time limit of a request for a token.
 const TIMEOUT: Duration = Duration::from_secs(30);

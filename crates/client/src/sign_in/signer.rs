@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::aws::AwsSigner;
-use super::{Credential, SignIn, SignInSpec};
-use crate::transport::connect::Route;
-use crate::{Error, Url};
+use super::{Credential, SignIn, SignInSpec, aws::AwsSigner};
+use crate::{Error, Url, transport::connect::Route};
 
 #[derive(Debug)]
 pub(crate) struct Signer {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use tacho_core::Secret;
 use tacho_core::json::{Value, parse};
 

@@ -2,10 +2,9 @@
 //! they work.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{path::PathBuf, sync::Arc};
 use tacho_core::Mutex;
 
 use crate::{Error, Url};

@@ -1,11 +1,8 @@
 //! Checks the dates and names of a certificate that the user trusts directly, so that it needs no chain.
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use rustls::CertificateError;
-use rustls::client::verify_server_name;
+use jiff::{civil::DateTime, tz::TimeZone};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, client::verify_server_name, server::ParsedCertificate};
 
 /// The object ID of the extension with subject alternative names (2.5.29.17).
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];

@@ -4,12 +4,9 @@
 #[cfg(test)]
 mod fuzz;
 
-use std::cell::RefCell;
-use std::future::Future;
-use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::{cell::RefCell, future::Future, io, rc::Rc};
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};

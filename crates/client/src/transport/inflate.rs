@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use flate2::write::GzDecoder;
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Decompress, FlushDecompress, Status, write::GzDecoder};
 
 /// Compressed bytes per step, so that few bytes cannot expand to much memory at once.
 const PIECE: usize = 4 << 10;

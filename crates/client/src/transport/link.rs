@@ -2,8 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rustls::ClientConnection;
 use tacho_core::secret::ServerText;

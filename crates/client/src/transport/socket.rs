@@ -2,13 +2,10 @@
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{net::SocketAddr, os::unix::ffi::OsStrExt, path::Path};
 
-use super::addresses::Address;
-use super::sys::check;
+use super::{addresses::Address, sys::check};
 
 /// A closed connection is an error of the call, not a signal.
 #[cfg(target_os = "linux")]

@@ -1,11 +1,10 @@
 //! System calls for polling, limits and memory that the standard library lacks. Those for sockets are in `socket.rs`.
 #![expect(unsafe_code, reason = "system calls")]
 
-use std::io;
-use std::os::fd::RawFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+use std::{io, os::fd::RawFd};
 
 /// The events that a socket is polled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,13 @@
 //! The connections of a worker: opened, kept for the next request, and closed.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 use tacho_core::{Clock, FailureKind, Outcome, Timestamp};
 
-use super::ClientWorker;
-use super::exchange::Exchange;
-use super::slot::Slot;
-use crate::TimestampSource;
+use super::{ClientWorker, exchange::Exchange, slot::Slot};
 use crate::transport::addresses::{AddressRotation, Addresses};
-use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, CONNECTION_ATTEMPT_DELAY, Link};
-use crate::transport::sys::Interest;
+use crate::{TimestampSource, transport::http2::Http2, transport::sys::Interest};
 
 pub(super) struct Pool {
     /// The replica's next address.

@@ -1,20 +1,14 @@
 //! One request and its response: from the bytes of a connection to the outcome of a row.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tacho_core::secret::ServerText;
-use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp, secret::ServerText};
 
-use super::bounds::Bounds;
-use super::input::Input;
-use super::outgoing::Outgoing;
-use crate::EndpointSpec;
+use super::{bounds::Bounds, input::Input, outgoing::Outgoing};
 use crate::backends::{Expected, Flow, ResponseDecoder, Rules, excerpt};
-use crate::client::Client;
 use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::http2::{Http2, code_name};
-use crate::transport::inflate::Inflate;
+use crate::{EndpointSpec, client::Client, transport::inflate::Inflate};
 
 const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.

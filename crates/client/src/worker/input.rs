@@ -1,12 +1,10 @@
 //! Input that is sent over a WebSocket while the response is received.
 
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use tacho_core::Timestamp;
 
-use super::ClientWorker;
-use super::outgoing::Outgoing;
+use super::{ClientWorker, outgoing::Outgoing};
 use crate::backends::{Expected, PacedInput};
 use crate::transport::link::Link;
 use crate::websocket::{CLOSE, push_frame};

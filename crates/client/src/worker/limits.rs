@@ -1,17 +1,12 @@
 //! Timeouts of requests and connections, and the pause before a retry.
 
-use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use tacho_core::{Clock, FailureKind, Outcome, Timestamp};
 
-use super::ClientWorker;
-use super::exchange::Exchange;
-use super::outgoing::Outgoing;
-use crate::EndpointSpec;
-use crate::transport::link::CONNECTION_ATTEMPT_DELAY;
-use crate::transport::sys::Interest;
+use super::{ClientWorker, exchange::Exchange, outgoing::Outgoing};
+use crate::{EndpointSpec, transport::link::CONNECTION_ATTEMPT_DELAY, transport::sys::Interest};
 
 /// Timeouts below this are exact. Longer ones, such as the default six hours, are checked occasionally, so that they
 /// cost a request nothing.

@@ -1,7 +1,6 @@
 //! The bytes of a request as they are sent.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::sign_in::Signer;
 

@@ -2,11 +2,9 @@
 
 use tacho_core::{Clock, Timestamp};
 
-use super::exchange::Progress;
-use super::{ClientWorker, LATE_THRESHOLD, Slot};
-use crate::TimestampSource;
+use super::{ClientWorker, LATE_THRESHOLD, Slot, exchange::Progress};
 use crate::transport::http1::{Head, Reader, Sink};
-use crate::transport::link::Received;
+use crate::{TimestampSource, transport::link::Received};
 
 /// Maximum size of a sample; beyond it, every second value is dropped.
 const MAX_SAMPLE: usize = 1 << 16;

@@ -1,15 +1,11 @@
 //! The end of a request: finished, redirected, retried or lost.
 
-use std::io;
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use tacho_core::secret::ServerText;
-use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
+use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome, secret::ServerText};
 
-use super::ClientWorker;
 use super::exchange::{Exchange, Progress};
-use super::limits::PAUSE;
-use super::outgoing::Outgoing;
+use super::{ClientWorker, limits::PAUSE, outgoing::Outgoing};
 use crate::Url;
 
 /// Longest pause before a retry that a server can ask for.

@@ -5,9 +5,7 @@ use std::io;
 use tacho_core::Timestamp;
 
 use super::exchange::Exchange;
-use crate::transport::http2::Http2;
-use crate::transport::link::Link;
-use crate::transport::sys::Interest;
+use crate::{transport::http2::Http2, transport::link::Link, transport::sys::Interest};
 
 pub(super) struct Slot {
     pub(super) link: Link,

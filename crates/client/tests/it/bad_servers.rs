@@ -1,15 +1,11 @@
 //! Every fault of a server, for every backend, over real sockets: one failed request with a typed outcome and a short
 //! message, never a success, never a hang.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use std::{io::Write, net::TcpStream, sync::mpsc::channel};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use tacho_client::backends::Task;
-use tacho_client::{BackendKind, EndpointSpec, PayloadSpec, Rules};
+use flate2::{Compression, write::GzEncoder};
+use tacho_client::{BackendKind, EndpointSpec, PayloadSpec, Rules, backends::Task};
 use tacho_core::json::{Dict, parse};
 use tacho_core::{Content, FailureKind, Observation, Outcome, Request};
 

@@ -1,17 +1,13 @@
 //! Backends from files, against servers that speak APIs of their own: times, texts, counts and outcomes.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use std::{io::Write, net::TcpStream, path::Path};
 
 use tacho_client::backends::{Expected, Flow, ResponseDecoder, built_in_file};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
-use tacho_core::json::parse;
-use tacho_core::{FailureKind, Observation, Outcome, Request, Secret, Timestamp};
-use tacho_testkit::peak;
-use tacho_testkit::wire::aws_event;
+use tacho_core::{FailureKind, Observation, Outcome, Request, Secret, Timestamp, json::parse};
+use tacho_testkit::{peak, wire::aws_event};
 
 use crate::decode::{expected, read};
 use crate::scripted::{Keep, Script, Scripted, serve};

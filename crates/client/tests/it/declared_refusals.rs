@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use tacho_client::BackendKind;
-use tacho_client::backends::BUILT_IN_FILES;
+use tacho_client::{BackendKind, backends::BUILT_IN_FILES};
 use tacho_testkit::fuzz;
 
 const GOOD: &str = "request:

@@ -2,8 +2,7 @@
 
 use tacho_client::backends::{Expected, Flow, ResponseDecoder};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
-use tacho_core::json::parse;
-use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Timestamp};
+use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Timestamp, json::parse};
 
 pub(crate) const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
 

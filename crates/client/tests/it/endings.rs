@@ -1,11 +1,9 @@
 //! Ends of connections: a response with its end marker is complete, one without is not.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::{net::TcpStream, time::Duration};
 
-use tacho_client::backends::built_in_file;
-use tacho_client::{BackendKind, EndpointSpec, Rules};
+use tacho_client::{BackendKind, EndpointSpec, Rules, backends::built_in_file};
 use tacho_core::{FailureKind, Observation};
 
 use crate::behaviour::{payload, requests};

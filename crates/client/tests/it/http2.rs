@@ -2,12 +2,10 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, Error, Rules, Url};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, Error, Rules, Url, control::Caller};
 use tacho_core::{FailureKind, Request, SystemClock};
 
 use crate::behaviour::{payload, requests};

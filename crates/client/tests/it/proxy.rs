@@ -5,8 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Rules, Url};
+use tacho_client::{BackendKind, EndpointSpec, Rules, Url, control::Caller};
 use tacho_core::FailureKind;
 
 use crate::behaviour::{payload, requests};

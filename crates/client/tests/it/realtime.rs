@@ -1,12 +1,10 @@
 //! Transcription over a WebSocket: what is sent, when, and what becomes of a server that breaks the protocol.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::{net::TcpStream, time::Duration};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{FailureKind, Observation, Outcome, Request};

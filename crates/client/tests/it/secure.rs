@@ -1,10 +1,8 @@
 //! A TLS server with a self-signed certificate.
 
-use std::io::BufReader;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{io::BufReader, path::PathBuf, sync::Arc};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

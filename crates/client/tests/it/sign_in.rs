@@ -1,11 +1,8 @@
 //! Credentials that change during a run, and client certificates.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{io::Write, net::TcpStream, path::PathBuf, sync::Arc};
 
 use ring::{digest, hmac};
 use tacho_client::control::{Caller, first_model};

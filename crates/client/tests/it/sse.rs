@@ -1,14 +1,11 @@
 //! Compares the outcomes of recorded responses with vLLM's and with the correct ones.
 
-use std::io::Write;
-use std::net::TcpStream;
+use std::{io::Write, net::TcpStream};
 
 use base64::Engine;
 use serde_json::Value as Json;
-use tacho_client::backends::built_in_file;
-use tacho_client::{BackendKind, PayloadSpec, Rules, Task};
-use tacho_core::json::parse;
-use tacho_core::{Content, FailureKind, Observation, Outcome, Request};
+use tacho_client::{BackendKind, PayloadSpec, Rules, Task, backends::built_in_file};
+use tacho_core::{Content, FailureKind, Observation, Outcome, Request, json::parse};
 use tacho_testkit::{golden_files, golden_json};
 
 use crate::scripted::{Keep, Script, WHOLE, serve, write_stream};

@@ -1,8 +1,7 @@
 //! TLS over real sockets: certificates, reused connections, large bodies, endings, timeouts.
 
-use std::io::Write;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
+use std::{io::Write, net::TcpListener};
 
 use tacho_client::control::{Caller, first_model};
 use tacho_client::{BackendKind, EndpointSpec, Rules};

@@ -1,11 +1,9 @@
 //! Servers on Unix sockets.
 
 use std::io::{BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::{os::fd::AsRawFd, path::PathBuf, time::Duration};
 
 use tacho_client::control::{Caller, first_model};
 use tacho_client::{BackendKind, EndpointSpec, Rules};

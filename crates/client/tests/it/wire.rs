@@ -1,7 +1,6 @@
 //! Compares requests with those of vLLM's request functions: the request line, the headers, the body byte for byte.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use base64::Engine;
 use serde_json::Value as Json;

@@ -1,8 +1,7 @@
 //! Finds secrets in a text in any form that a server may have put them: as they are, in base64, percent-encoded, as a
 //! JSON string, in HTML, and in combinations of these.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use memchr::memmem;
 

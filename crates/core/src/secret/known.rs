@@ -1,8 +1,7 @@
 //! The secrets of this process, and the entry for text of a server, which may repeat them.
 
-use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::{collections::VecDeque, ops::Deref};
 
 use super::find::{Needle, find};
 use super::{REDACTED, Secret};

@@ -7,8 +7,7 @@ use tacho_metrics::outputs::{independent_outcomes, wilson};
 use tacho_record::metric::{Known, Unit};
 use tacho_record::{Error, StoredRun};
 
-use super::Confidence;
-use super::side::of_group;
+use super::{Confidence, side::of_group};
 
 #[derive(Debug, Clone, Copy)]
 struct Mean {

@@ -6,11 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use tacho_metrics::interval::student;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval::student, statistics::mean};
 
-use super::Confidence;
-use super::side::Side;
+use super::{Confidence, side::Side};
 
 /// The change between two paired sides.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,7 @@
 
 use tacho_metrics::interval::{Spread, student};
 use tacho_metrics::statistics::mean;
-use tacho_record::groups::split;
-use tacho_record::metric::Known;
-use tacho_record::{Error, ResultKind, StoredRun};
+use tacho_record::{Error, ResultKind, StoredRun, groups::split, metric::Known};
 
 use super::Confidence;
 

@@ -1,7 +1,6 @@
 use std::slice::from_ref;
 
-use tacho_core::dict;
-use tacho_core::json::Value;
+use tacho_core::{dict, json::Value};
 use tacho_pyrand::Generator;
 
 use super::*;

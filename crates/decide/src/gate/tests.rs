@@ -1,5 +1,4 @@
-use tacho_core::dict;
-use tacho_core::json::Value;
+use tacho_core::{dict, json::Value};
 use tacho_pyrand::Generator;
 
 use super::*;

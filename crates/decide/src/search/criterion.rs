@@ -1,8 +1,7 @@
 //! One criterion of an SLO: a metric, a comparison and a target.
 
-use tacho_record::Error;
-use tacho_record::groups::split;
 use tacho_record::metric::{Known, is_fraction};
+use tacho_record::{Error, groups::split};
 
 use crate::operator::{Condition, Operator};
 

@@ -1,7 +1,6 @@
 //! Places runs by the posterior of a model: at the loads that give the most information, with increasing durations.
 
-use super::posterior::Posterior;
-use super::{Estimate, Measurement, Model, Search, Step, StopReason, closed_loop, open_loop};
+use super::{Estimate, Measurement, Model, Search, Step, StopReason, closed_loop, open_loop, posterior::Posterior};
 
 const EXPLORING_RUNS: usize = 4;
 /// Relative width of the range below which exploration ends.

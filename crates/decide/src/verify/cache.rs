@@ -4,14 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::server_metrics::Series;
-use tacho_metrics::vocabulary::Concept;
+use tacho_metrics::{percentile::percentile, server_metrics::Series, vocabulary::Concept};
 use tacho_record::RunRecord;
 
-use super::rows::RowAudit;
-use super::seen::SeenRow;
-use super::{Check, Finding};
+use super::{Check, Finding, rows::RowAudit, seen::SeenRow};
 
 /// Fewest output tokens of a response whose decode time says something.
 const MIN_TOKENS: u64 = 8;

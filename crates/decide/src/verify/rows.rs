@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tacho_metrics::ServerMetrics;
-use tacho_metrics::vocabulary::Phase;
+use tacho_metrics::{ServerMetrics, vocabulary::Phase};
 
 use super::seen::{CLOCK_SLACK, Plan, SeenRow};
 use super::{Check, Finding};
@@ -240,8 +239,7 @@ impl<'p> RowAudit<'p> {
 mod tests {
     use super::super::seen::{LAST_SECONDS, Planned};
     use super::*;
-    use tacho_core::observation::RESOLUTION_NS;
-    use tacho_core::{Observation, RequestInfo, Timestamp};
+    use tacho_core::{Observation, RequestInfo, Timestamp, observation::RESOLUTION_NS};
 
     const ORIGIN: Timestamp = Timestamp(1 << 20);
 

@@ -1,7 +1,6 @@
 //! A request as it was planned, and a row as it was seen in a log or in the lists of a result.
 
-use tacho_core::observation::RESOLUTION_NS;
-use tacho_core::{Observation, RequestInfo, Timestamp};
+use tacho_core::{Observation, RequestInfo, Timestamp, observation::RESOLUTION_NS};
 use tacho_metrics::Sample;
 
 /// Seconds by which times of different clocks (the kernel's and the client's) may be out of order.

@@ -1,19 +1,17 @@
 //! Replicas behind a router, with their front ends: an event-driven model whose clock the caller advances.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_core::Timestamp;
 
 use super::agenda::Agenda;
 use super::router::{Router, Routing};
 
-use crate::error::Error;
-use crate::fifo_server::FifoServer;
-use crate::machine::Machine;
-use crate::processor_sharing::ProcessorSharing;
-use crate::{Engine, Finish, Job, SeqId, TokenEvent, Tokens};
+use crate::{
+    Engine, Finish, Job, SeqId, TokenEvent, Tokens, error::Error, fifo_server::FifoServer, machine::Machine,
+    processor_sharing::ProcessorSharing,
+};
 
 /// A request as the engine sees it.
 #[derive(Debug, Clone)]

@@ -4,8 +4,7 @@ use std::sync::Condvar;
 use std::time::{Duration, Instant};
 use tacho_core::bounded::RankCount;
 
-use tacho_core::json::Value;
-use tacho_core::{Clock, Mutex, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Mutex, Observation, SystemClock, Timestamp, json::Value};
 use tacho_rowlog::unpack;
 
 use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};

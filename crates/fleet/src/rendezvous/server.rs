@@ -1,22 +1,19 @@
 //! The connections to rank 0: one thread each.
 
-use std::collections::HashSet;
-use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{collections::HashSet, io, sync::Arc};
 
 use rustls::ServerConfig;
 use tacho_core::json::{Json, dumps};
 use tacho_core::{Mutex, Secret};
 
 use super::visitors::Visitors;
-use crate::Membership;
 use crate::connection::{Connection, accepted};
-use crate::coordinator::Shared;
 use crate::http::{read_request, write_response};
 use crate::message::{self, Hello, Reply};
+use crate::{Membership, coordinator::Shared};
 
 /// Timeout of a read or write before a connection belongs to a rank.
 const VISITOR_TIMEOUT: Duration = Duration::from_secs(10);

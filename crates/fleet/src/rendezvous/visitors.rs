@@ -63,8 +63,7 @@ fn close(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-    use std::net::TcpListener;
+    use std::{io::Read, net::TcpListener};
 
     use super::*;
 

@@ -2,12 +2,10 @@
 
 mod chunks;
 
-use std::collections::VecDeque;
-use std::ops::Add;
+use std::{collections::VecDeque, ops::Add};
 
 use tacho_engine::Machine;
-use tacho_metrics::attribution::QueueLimit;
-use tacho_metrics::percentile::percentile;
+use tacho_metrics::{attribution::QueueLimit, percentile::percentile};
 
 use super::Stream;
 use super::model::{Load, Model, Source};

@@ -4,9 +4,8 @@
 
 use super::async_scheduling::{AsyncScheduling, DELAYED, MIN_SAMPLES, prepared};
 use super::costs::{Costs, costs};
-use super::robust::median;
 use super::steps::{Cluster, Found, Reading, Step, read};
-use super::trace::Traced;
+use super::{robust::median, trace::Traced};
 use tacho_engine::EngineSpec;
 
 /// Most requests of a run that are examined one by one against all others.

@@ -3,10 +3,7 @@
 
 use tacho_metrics::statistics::mean;
 
-use super::costs::robust;
-use super::regress::Estimate;
-use super::robust::median;
-use super::{Found, Step};
+use super::{Found, Step, costs::robust, regress::Estimate, robust::median};
 
 /// Least batch-1 steps of a run.
 const MIN_SAMPLES: usize = 10;

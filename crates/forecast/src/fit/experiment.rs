@@ -1,10 +1,8 @@
 //! The measurements of `tacho fit --base-url`: runs at several concurrencies, in rounds so that a slow period of the machine
 //! is not mistaken for a cost, then a burst that reaches the scheduler's limits, then requests with a shared prefix.
 
-use super::limits::KnownLimits;
 use super::limits::reached::{Held, KnownBefore, reached};
-use super::trace::Traced;
-use super::{Fitted, caches};
+use super::{Fitted, caches, limits::KnownLimits, trace::Traced};
 
 /// Concurrency, median prompt length and median output length of the runs of a round. Prompts of single requests have all
 /// lengths, which separates quadratic from linear costs; outputs are short, so that many steps have a prefill.

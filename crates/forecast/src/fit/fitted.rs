@@ -2,13 +2,10 @@
 
 use tacho_engine::Slowdown;
 
-use super::async_scheduling::AsyncScheduling;
-use super::costs::Costs;
-use super::error::MAX_HELD_OUT_ERROR;
-use super::front::Front;
-use super::memory_bound;
-use super::regress::Estimate;
-use super::steps::Step;
+use super::{
+    async_scheduling::AsyncScheduling, costs::Costs, error::MAX_HELD_OUT_ERROR, front::Front, memory_bound,
+    regress::Estimate, steps::Step,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {

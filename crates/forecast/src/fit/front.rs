@@ -2,13 +2,12 @@
 
 use tacho_engine::EngineSpec;
 
-use super::async_scheduling::AsyncScheduling;
-use super::costs::named;
-use super::memory_bound::compute_bound;
 use super::regress::{self, Data};
 use super::robust::{median, spread};
-use super::steps::Burst;
-use super::{Costs, Estimate, Found, IdleTtft, Step};
+use super::{
+    Costs, Estimate, Found, IdleTtft, Step, async_scheduling::AsyncScheduling, costs::named,
+    memory_bound::compute_bound, steps::Burst,
+};
 
 /// Least requests to an idle server that separate costs per prompt token and per request.
 const MIN_SAMPLES: usize = 8;

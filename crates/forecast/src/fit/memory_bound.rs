@@ -2,8 +2,7 @@
 //! tokens beyond the ridge point make a step longer. The transition is smooth, because the two overlap less near the
 //! ridge point.
 
-use super::costs::robust;
-use super::{Found, Step};
+use super::{Found, Step, costs::robust};
 
 /// Candidates for the ridge point, in tokens.
 const SIZES: [f64; SIZE_COUNT] =

@@ -1,9 +1,7 @@
 //! Padding to CUDA-graph capture sizes: an engine pads a decode batch to the next size, so that its time is a step
 //! function of the batch size.
 
-use super::costs::costs;
-use super::robust::median;
-use super::{Found, Step};
+use super::{Found, Step, costs::costs, robust::median};
 
 /// Least improvement of the errors to accept padding.
 const MIN_IMPROVEMENT: f64 = 0.9;

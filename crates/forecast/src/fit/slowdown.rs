@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use tacho_engine::Slowdown;
 
-use super::robust::spread;
-use super::{Costs, Found, Step};
+use super::{Costs, Found, Step, robust::spread};
 
 /// Steps of a window.
 const STEPS: usize = 16;

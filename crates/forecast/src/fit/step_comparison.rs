@@ -1,9 +1,7 @@
 //! Measured and predicted steps compared by kind: errors of a model show in its steps before they show in a mean.
 
-use super::error::MAX_HELD_OUT_ERROR;
-use super::robust::median;
 use super::steps::{Step, find};
-use super::trace::Traced;
+use super::{error::MAX_HELD_OUT_ERROR, robust::median, trace::Traced};
 use tacho_engine::EngineSpec;
 
 /// Least steps of a kind, on either side.

@@ -2,8 +2,7 @@
 
 use std::borrow::Borrow;
 
-use super::memory_bound::ComputeBound;
-use super::trace::Traced;
+use super::{memory_bound::ComputeBound, trace::Traced};
 use tacho_engine::EngineSpec;
 
 /// Requests sent within this many seconds form a burst.

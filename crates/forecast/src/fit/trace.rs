@@ -1,7 +1,6 @@
 //! Token arrival times of each request: the input of a fit.
 
-use tacho_core::Observation;
-use tacho_core::json::Value;
+use tacho_core::{Observation, json::Value};
 
 use super::error::FitError;
 use tacho_metrics::Sample;

@@ -1,8 +1,7 @@
 //! Fits of engines with asynchronous scheduling.
 
 use tacho_core::Timestamp;
-use tacho_engine::simulation::Arrival;
-use tacho_engine::{CostModel, Front, Machine};
+use tacho_engine::{CostModel, Front, Machine, simulation::Arrival};
 use tacho_forecast::fit::{self, Fitted, Profile, Traced};
 
 use crate::planted::{planted, requests, sent};

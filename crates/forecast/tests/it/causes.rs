@@ -1,8 +1,7 @@
 //! Planted causes: the engine of the simulator in virtual time, with its own record of every iteration as the truth.
 #![expect(clippy::print_stdout, reason = "the table of the documentation")]
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use tacho_core::Timestamp;
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};

@@ -1,8 +1,7 @@
 //! Parameter recovery: known parameters are estimated within their intervals, and predictions match.
 
 use tacho_core::Timestamp;
-use tacho_engine::simulation::Arrival;
-use tacho_engine::{CostModel, Machine, Slowdown};
+use tacho_engine::{CostModel, Machine, Slowdown, simulation::Arrival};
 use tacho_forecast::PredictionInterval;
 use tacho_forecast::fit::limits::reached::{KnownBefore, Reached, reached};
 use tacho_forecast::fit::{self, Estimate, Fitted, Profile, Traced};

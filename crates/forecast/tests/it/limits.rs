@@ -1,11 +1,9 @@
 //! Scheduler limits that the experiment of a fit finds, on engines with known limits in virtual time.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use tacho_core::Timestamp;
-use tacho_engine::Machine;
-use tacho_engine::simulation::Arrival;
+use tacho_engine::{Machine, simulation::Arrival};
 use tacho_forecast::fit::{Experiment, KnownLimits, Length, Load, Server, Traced};
 
 use crate::async_scheduling::asynchronous;

@@ -1,8 +1,7 @@
 //! Detection of prefix caching: prompts with a common prefix against others of the same length.
 
 use tacho_core::Timestamp;
-use tacho_engine::Machine;
-use tacho_engine::simulation::Arrival;
+use tacho_engine::{Machine, simulation::Arrival};
 use tacho_forecast::fit::{self, Traced};
 
 use crate::async_scheduling::{asynchronous, runs};

@@ -6,8 +6,7 @@ use tacho_engine::{EngineSpec, Machine};
 use tacho_forecast::fit::KnownLimits;
 use tacho_forecast::what_if::{Setting, WhatIf, WhatIfError, fitted};
 use tacho_metrics::{Gaps, Sample, Setup};
-use tacho_record::metric::Known;
-use tacho_record::{Measured, RunRecord};
+use tacho_record::{Measured, RunRecord, metric::Known};
 
 use crate::planted::{planted, requests};
 

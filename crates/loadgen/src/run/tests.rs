@@ -1,6 +1,5 @@
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::VecDeque, sync::Arc};
 
 use tacho_core::{Clock, Counters, Kept, ManualClock, Outcome, SystemClock};
 use tacho_pyrand::randomstate::RandomState;

@@ -1,8 +1,7 @@
 //! The schedule of a run: when each request is scheduled, in seconds after the start, and the arrival process.
 
 use std::sync::Arc;
-use tacho_core::StageSpan;
-use tacho_core::bounded::ScheduledTime;
+use tacho_core::{StageSpan, bounded::ScheduledTime};
 
 use super::RampUp;
 use crate::Error;

@@ -1,17 +1,14 @@
 //! The sessions of one worker: which may start, which requests are ready, and which follow a completion.
 
-use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
-use tacho_core::bounded::ScheduledTime;
-use tacho_core::{Observation, Timestamp};
+use tacho_core::{Observation, Timestamp, bounded::ScheduledTime};
 
 use super::load_model::LoadModel;
 use super::plan::{Completion, Completions, OnFailure, SessionPlan};
-use crate::Worker;
-use crate::drive::share;
+use crate::{Worker, drive::share};
 
 /// The sessions that a worker may start.
 #[derive(Debug)]

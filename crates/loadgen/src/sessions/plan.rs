@@ -1,8 +1,6 @@
 //! The settings of a run with sessions, and the trait that builds requests from completions.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::time::Duration;
+use std::{collections::HashMap, ops::Range, time::Duration};
 
 use tacho_core::{Reply, Request, Timestamp};
 

@@ -1,8 +1,7 @@
 //! Server metrics by concept.
 
-use crate::server_metrics::Series;
 use crate::vocabulary::{Concept, NAMES};
-use crate::{SeriesKind, ServerMetrics};
+use crate::{SeriesKind, ServerMetrics, server_metrics::Series};
 
 impl ServerMetrics {
     /// The series of `concept`, whatever the server calls it.

@@ -1,7 +1,6 @@
 //! Diffusion decoding: the server's counters before and after a run, and their differences.
 
-use crate::observed::prometheus::counters;
-use crate::throughput::per_second;
+use crate::{observed::prometheus::counters, throughput::per_second};
 
 /// The counters at one time, summed over all label sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -217,8 +217,7 @@ mod tests {
     use tacho_pyrand::RandomState;
 
     use super::*;
-    use crate::telemetry::ENERGY;
-    use crate::{Gaps, Sample};
+    use crate::{Gaps, Sample, telemetry::ENERGY};
 
     const IDLE: f64 = 90.0;
     const PREFILL: f64 = 0.02;

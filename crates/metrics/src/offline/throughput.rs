@@ -1,7 +1,6 @@
 //! A batch, run once or several times.
 
-use crate::Interval;
-use crate::statistics::mean;
+use crate::{Interval, statistics::mean};
 
 /// The runs of a batch.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::latency::successes;
-use crate::{Sample, Samples};
+use crate::{Sample, Samples, latency::successes};
 
 /// The send order of successes.
 pub(crate) struct BySent<'a> {

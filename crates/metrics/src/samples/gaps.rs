@@ -1,7 +1,6 @@
 //! The inter-token times of one request, packed: they take most of the memory of a long run's result.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use tacho_core::Timestamp;
 

@@ -56,8 +56,7 @@ impl Pack for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::json::Value;
-    use tacho_core::{Drafts, FailureKind, Labels, OutputCheck};
+    use tacho_core::{Drafts, FailureKind, Labels, OutputCheck, json::Value};
 
     use super::*;
     use crate::{PerToken, Sample};

@@ -2,8 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tacho_core::json::Value;
-use tacho_core::{Drafts, Labels, OutputCheck};
+use tacho_core::{Drafts, Labels, OutputCheck, json::Value};
 
 use crate::{Media, PerToken};
 

@@ -4,8 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use tacho_core::{FailureKind, Labels, Observation, Outcome, RequestInfo, TokenCountSource};
 
-use crate::samples::per_token::tokens_of_events;
-use crate::{Gaps, Media, PerToken, Rare, Rarely, Setup, Task, TokenSource};
+use crate::{Gaps, Media, PerToken, Rare, Rarely, Setup, Task, TokenSource, samples::per_token::tokens_of_events};
 
 /// Counts the tokens of a WTF-8 text.
 pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;

@@ -1,13 +1,11 @@
 //! Samples in a spill file: those of neighboring requests are stored together, so that they can be read in workload
 //! order, whatever the order in which they arrived.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, OnceLock};
+use std::{collections::BTreeMap, io};
 
-use tacho_core::SpillFile;
-use tacho_core::packed::Pack;
 use tacho_core::spill::{Span, unpack_all};
+use tacho_core::{SpillFile, packed::Pack};
 
 use crate::Sample;
 

@@ -2,8 +2,7 @@
 
 use tacho_core::json::Dict;
 
-use super::step::SessionStep;
-use super::summary::SessionSummary;
+use super::{step::SessionStep, summary::SessionSummary};
 use crate::{Sample, Samples};
 
 /// The measured steps, and their positions among all requests of the workload.

@@ -6,12 +6,9 @@ use tacho_core::FailureKind;
 use tacho_core::json::{Dict, Flat};
 
 use super::reuse::{self, BLOCK, Known};
-use super::spread::Spread;
-use super::step::SessionStep;
-use super::times::Times;
-use super::turns::TurnSummary;
-use super::uncached::UncachedSummary;
-use super::waits::Waits;
+use super::{
+    spread::Spread, step::SessionStep, times::Times, turns::TurnSummary, uncached::UncachedSummary, waits::Waits,
+};
 use crate::Sample;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::reuse::Known;
-use super::spread::Spread;
-use super::step::SessionStep;
+use super::{reuse::Known, spread::Spread, step::SessionStep};
 use crate::Sample;
 
 tacho_core::record! {

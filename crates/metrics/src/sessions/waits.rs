@@ -1,7 +1,6 @@
 //! Waits before a request was scheduled: the pause after a response, and the delay by a slow predecessor.
 
-use super::spread::Spread;
-use super::step::SessionStep;
+use super::{spread::Spread, step::SessionStep};
 use crate::Sample;
 
 /// Tolerance in seconds for a pause to explain a scheduled time.

@@ -1,10 +1,8 @@
 //! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was at its concurrency limit,
 //! from the first time at which enough requests were in flight to the last.
 
-use crate::concurrency::Changes;
 use crate::latency::{collect_some, successes, tpot};
-use crate::throughput::per_second;
-use crate::{Sample, Samples, Setup, Statistics, Task};
+use crate::{Sample, Samples, Setup, Statistics, Task, concurrency::Changes, throughput::per_second};
 
 /// Definition of full concurrency.
 #[derive(Debug, Clone, Copy, PartialEq)]

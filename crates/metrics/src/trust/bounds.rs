@@ -9,11 +9,9 @@
 //! least the measured one of rank `k - C(d)` less `d`, for any `d`: the largest of these is the lower bound, and the
 //! upper one likewise. A mean of gaps telescopes: only the first and the last event of each response move it.
 
-use super::WorkerUse;
-use super::ranked::Ranked;
+use super::{WorkerUse, ranked::Ranked};
 use crate::latency::{collect, itls, successes, tpots};
-use crate::stats::statistics::Statistic;
-use crate::{MetricKind, Samples, Statistics, Summary};
+use crate::{MetricKind, Samples, Statistics, Summary, stats::statistics::Statistic};
 
 /// Estimate of the time from the arrival of a packet to the kernel's timestamp, s.
 const PATH: f64 = 5e-5;

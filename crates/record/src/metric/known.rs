@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use tacho_core::Mutex;
 
 use super::{Better, METRICS, Metric, Part, TIMES, Timed, Unit};
-use crate::groups::split;
-use crate::{Error, ResultKind, RunRecord};
+use crate::{Error, ResultKind, RunRecord, groups::split};
 
 /// A metric that a result can have.
 #[derive(Clone, Copy)]

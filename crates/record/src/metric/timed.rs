@@ -1,8 +1,7 @@
 //! Families of latencies: each has a mean, a median, a standard deviation, percentiles and, for tacho's own, a
 //! maximum.
 
-use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{MetricKind, Statistics};
+use tacho_metrics::{MetricKind, Statistics, statistics::Statistic};
 
 use super::{Better, Unit};
 use crate::RunRecord;

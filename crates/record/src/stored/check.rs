@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Dict, Value, dumps};
 
-use crate::metric::Known;
-use crate::{Error, RunRecord};
+use crate::{Error, RunRecord, metric::Known};
 
 /// Checks the version of tacho's part of a result; vLLM's results have none.
 pub(super) fn check_version(dict: &Dict) -> Result<(), Error> {

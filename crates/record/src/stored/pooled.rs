@@ -1,8 +1,7 @@
 //! Several runs as one.
 
 use tacho_core::json::Dict;
-use tacho_metrics::Share;
-use tacho_metrics::outputs::independent_outcomes;
+use tacho_metrics::{Share, outputs::independent_outcomes};
 
 use super::{Requests, StoredRun};
 use crate::metric::{METRICS, Unit};
@@ -57,8 +56,7 @@ fn share(key: &str, runs: &[StoredRun]) -> Option<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::dict;
-    use tacho_core::json::Value;
+    use tacho_core::{dict, json::Value};
 
     #[test]
     fn the_requests_of_all_runs_count() {

@@ -3,8 +3,7 @@
 use tacho_metrics::attribution::{AttributedRequest, Attribution, Breakdown, Explained, Part};
 
 use super::{COLUMNS, MIN_SHARE, heading, sentences, waterfall};
-use crate::html::escape;
-use crate::style::short;
+use crate::{html::escape, style::short};
 
 fn color(part: Part) -> &'static str {
     match part {

@@ -6,15 +6,10 @@ use tacho_decide::compare::{Effect, compare_pairs, shared_keys};
 use tacho_decide::gate::{Decision, Judgement};
 use tacho_record::{ServerFacts, StoredRun};
 
-use super::forest::forest_svg;
-use super::gate::word;
-use super::page::effects;
-use super::{CompareSpec, GateView, Verdicts};
+use super::{CompareSpec, GateView, Verdicts, forest::forest_svg, gate::word, page::effects};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, page};
-use crate::inputs;
-use crate::plots::in_words;
-use crate::style::short_tick;
+use crate::{inputs, plots::in_words, style::short_tick};
 
 #[derive(Debug)]
 pub struct AbTestView<'a> {

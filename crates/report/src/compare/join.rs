@@ -5,10 +5,9 @@ use tacho_core::json::{Dict, Value};
 use super::metric_table::{Curve, MetricTable, summary, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
-use crate::Error;
 use crate::compare::settings::{Settings, value, varying};
-use crate::distinct::distinct;
 use crate::tables::markdown::{Table, plain, significant};
+use crate::{Error, distinct::distinct};
 
 /// The columns that identify a measurement.
 const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];

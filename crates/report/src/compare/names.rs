@@ -3,9 +3,7 @@
 use super::Side;
 use super::join::{Comparison, Group};
 use super::settings::{Settings, value, varying};
-use crate::distinct::distinct;
-use crate::plots::bare;
-use crate::tables::workbook::sheet_names;
+use crate::{distinct::distinct, plots::bare, tables::workbook::sheet_names};
 
 /// In longer file names the difference is hard to see.
 const MAX_NAME: usize = 24;

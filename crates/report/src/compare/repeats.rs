@@ -6,12 +6,9 @@ use tacho_metrics::interval::{Interval, half_width};
 use tacho_metrics::statistics::mean;
 use tacho_record::StoredRun;
 
-use super::Side;
-use super::settings::varied;
+use super::{Side, settings::varied};
 use crate::html::hero::{Head, Tone, card};
-use crate::plots::in_words;
-use crate::style::short;
-use crate::tables::markdown::Table;
+use crate::{plots::in_words, style::short, tables::markdown::Table};
 
 /// Returns whether the sides are single runs of one configuration: equal settings and server, and one command or one
 /// directory.

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use tacho_record::StoredRun;
-use tacho_record::metric::Known;
+use tacho_record::{StoredRun, metric::Known};
 
-use crate::distinct::distinct;
-use crate::tables::markdown::plain;
+use crate::{distinct::distinct, tables::markdown::plain};
 
 pub(crate) type Settings = Vec<(String, String)>;
 

@@ -8,8 +8,7 @@ use tacho_record::{ResultKind, StoredRun};
 
 use crate::compare::settings::{Settings, settings};
 use crate::tables::headings::{has_headings, serving_row};
-use crate::tables::markdown::plain;
-use crate::{Error, inputs, results};
+use crate::{Error, inputs, results, tables::markdown::plain};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {

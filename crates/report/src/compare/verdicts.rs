@@ -4,14 +4,9 @@ use tacho_core::json::Value;
 use tacho_decide::compare::{Effect, Scale, Terms, Verdict, compare, shared_keys};
 use tacho_record::{ResultKind, StoredRun};
 
-use super::CompareSpec;
-use super::forest::change_in;
-use super::side::Side;
-use crate::Error;
+use super::{CompareSpec, forest::change_in, side::Side};
 use crate::compare::settings::{Settings, named, only, other_requests, value, varying};
-use crate::plots::bare;
-use crate::style::short;
-use crate::tables::markdown::Table;
+use crate::{Error, plots::bare, style::short, tables::markdown::Table};
 
 /// The effects between two sides at one setting.
 #[derive(Debug, Clone)]

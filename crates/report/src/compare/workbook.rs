@@ -5,9 +5,8 @@ use std::path::Path;
 use tacho_core::json::Value;
 
 use super::join::{Comparison, named};
-use crate::Error;
-use crate::tables::markdown::Table;
 use crate::tables::workbook::{Sheet, SheetRow, write};
+use crate::{Error, tables::markdown::Table};
 
 impl Comparison {
     pub fn write_workbook(&self, path: &Path, environment: Option<&str>) -> Result<(), Error> {

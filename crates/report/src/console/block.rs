@@ -7,10 +7,9 @@ use tacho_metrics::MetricKind;
 use tacho_record::RunRecord;
 
 use super::{details, joined, ranks};
-use crate::groups::tables;
 use crate::style::{Ink, fold, harmless_line, title};
 use crate::verdict::{Severity, Verdict};
-use crate::{outputs, sessions};
+use crate::{groups::tables, outputs, sessions};
 
 pub(crate) use self::facts::{costs, not_steady};
 pub(crate) use self::table::{audio_times, bounds, interval_of, within_slo};

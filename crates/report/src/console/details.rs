@@ -1,9 +1,7 @@
 //! `--verbose`: every metric of tacho's own, below the one-screen block.
 
-use tacho_metrics::steady::RULE;
-use tacho_metrics::{Interval, MetricKind, Statistics};
-use tacho_record::RunRecord;
-use tacho_record::metric::TIMES;
+use tacho_metrics::{Interval, MetricKind, Statistics, steady::RULE};
+use tacho_record::{RunRecord, metric::TIMES};
 
 use crate::style::{percent, title, two, value_line};
 

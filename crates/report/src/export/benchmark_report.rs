@@ -5,11 +5,9 @@ use std::path::Path;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_metrics::statistics::Statistic;
-use tacho_record::metric::TIMES;
-use tacho_record::{ResultFields, restored};
+use tacho_record::{ResultFields, metric::TIMES, restored};
 
-use crate::Error;
-use crate::json::write_text;
+use crate::{Error, json::write_text};
 
 const PERCENTILES: [(&str, f64); 11] = [
     ("p0p1", 0.1),

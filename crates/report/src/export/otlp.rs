@@ -6,8 +6,7 @@ use tacho_metrics::{MetricKind, Sample};
 use tacho_record::RunRecord;
 use tacho_record::metric::{METRICS, Times};
 
-use crate::series::OverTime;
-use crate::style::percent;
+use crate::{series::OverTime, style::percent};
 
 /// Least and most time steps of the run's own series.
 const STEPS: (f64, f64) = (40.0, 600.0);

@@ -1,20 +1,15 @@
 //! `--save-requests`: one flat row per request with named columns. One table defines the columns for all formats.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use tacho_core::json::{Value, write_str, write_value};
-use tacho_core::labels::MODEL;
-use tacho_core::stage::STAGE;
-use tacho_metrics::latency::tpot;
-use tacho_metrics::replicas::REPLICA;
-use tacho_metrics::{Sample, Samples};
+use tacho_core::{labels::MODEL, stage::STAGE};
+use tacho_metrics::{Sample, Samples, latency::tpot, replicas::REPLICA};
 use tacho_record::RunRecord;
 use tacho_rowlog::{Columns, Values, write_parquet};
 
-use crate::Error;
-use crate::json::write_whole;
+use crate::{Error, json::write_whole};
 
 /// The value of a column. Missing times are null, never 0.
 enum Of {
@@ -213,8 +208,7 @@ fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::FailureKind;
-    use tacho_core::json::parse;
+    use tacho_core::{FailureKind, json::parse};
     use tacho_metrics::Rare;
 
     fn samples() -> Samples {

@@ -4,15 +4,12 @@
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::history::{Entry, EntryKind, Series, better, names, series};
-use tacho_record::metric::Better;
-use tacho_record::restored::restored;
-use tacho_record::{ResultKind, StoredRun};
+use tacho_record::{ResultKind, StoredRun, metric::Better, restored::restored};
 
 use super::{HEADLINES, Trend, columns, trends, value_text, words};
-use crate::Error;
 use crate::html::run::{About, stored, write_page};
 use crate::html::{Document, Figures, Head, Tone, chart_page, escape, facts_table, in_script, page};
-use crate::plots::search;
+use crate::{Error, plots::search};
 
 const SCRIPT: &str = include_str!("site.js");
 /// Metrics that can be an axis of the Pareto front, the first two by default.

@@ -5,10 +5,9 @@ use tacho_metrics::{Interval, Setup};
 use tacho_record::{Provenance, StoredRun, restored};
 
 use super::escape;
-use crate::console::bounds;
 use crate::style::{short, short_tick};
-use crate::tables::markdown::plain;
 use crate::verdict::{Severity, word};
+use crate::{console::bounds, tables::markdown::plain};
 
 pub(crate) type Facts = Vec<(&'static str, String)>;
 

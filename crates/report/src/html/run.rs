@@ -14,8 +14,7 @@ use tacho_record::RunRecord;
 
 use super::{Document, in_script, packed};
 use crate::groups::{GroupTable, tables};
-use crate::json::write_whole;
-use crate::{Error, attribution, outputs, sessions};
+use crate::{Error, attribution, json::write_whole, outputs, sessions};
 
 const SCRIPT: &str = include_str!("run/run.js");
 

@@ -1,9 +1,8 @@
 //! `--plot-timeline`: every request as a row of colored segments, on one page that opens quickly even with many
 //! requests. The page gets the times as compressed arrays and draws only what is visible.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{FailureKind, dict};
@@ -11,9 +10,7 @@ use tacho_metrics::Sample;
 use tacho_record::RunRecord;
 
 use super::{escape, in_script, packed};
-use crate::Error;
-use crate::json::write_whole;
-use crate::plots::number;
+use crate::{Error, json::write_whole, plots::number};
 
 const STYLE: &str = include_str!("timeline.css");
 const SCRIPT: &str = include_str!("timeline.js");

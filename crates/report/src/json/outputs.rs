@@ -4,8 +4,7 @@ use tacho_core::json::{Keyed, ListOf, Optional};
 use tacho_core::view;
 use tacho_decide::outputs::{FALSE_ALARMS, Question, questions};
 use tacho_metrics::{OutputStatistics, ScoreStatistics};
-use tacho_record::RunRecord;
-use tacho_record::metric::score_key;
+use tacho_record::{RunRecord, metric::score_key};
 
 view! {
     /// Outputs compared with their references.

@@ -7,11 +7,10 @@ use tacho_metrics::{Bound, MetricKind, MetricSettings, RankUse, Statistics, Stea
 use tacho_record::metric::{Part, TIMES, Times};
 use tacho_record::{Provenance, RunRecord, StoredCaveat};
 
-use super::Detail;
 use super::metrics::{Latencies, Metrics, latency_fields, metric_fields, statistics_fields};
 use super::outputs::{Outputs, Score};
-use super::server::ServerSamples;
 use super::telemetry::{MachineSamples, machine_samples};
+use super::{Detail, server::ServerSamples};
 
 view! {
     /// tacho's own metrics, without the per-request lists.

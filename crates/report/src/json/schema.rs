@@ -6,8 +6,7 @@ use tacho_core::json::{Dict, Entry, Merged, Value, merge_properties, object_sche
 use tacho_metrics::sessions::Spread;
 
 use super::columns::{self, List};
-use super::own::Own;
-use super::{AfterLists, Detail, SetupPart};
+use super::{AfterLists, Detail, SetupPart, own::Own};
 
 /// The keys that every result has under `tacho`.
 const REQUIRED: [&str; 8] =

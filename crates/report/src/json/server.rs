@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Dict, Keyed, Optional, Value};
 use tacho_core::{dict, view};
-use tacho_metrics::server_metrics::Series;
-use tacho_metrics::{SeriesKind, ServerMetrics};
+use tacho_metrics::{SeriesKind, ServerMetrics, server_metrics::Series};
 
 use super::Detail;
 

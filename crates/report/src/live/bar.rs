@@ -8,14 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tacho_core::event::Note;
-use tacho_core::{Counters, EventSink, Mutex, RunEvent, Work};
+use tacho_core::{Counters, EventSink, Mutex, RunEvent, Work, event::Note};
 
-use super::monitor::Watched;
-use super::reading::clock;
-use crate::fitted::fitted;
-use crate::sentence;
+use super::{monitor::Watched, reading::clock};
 use crate::style::{USUAL_COLUMNS, columns_of, harmless, harmless_line};
+use crate::{fitted::fitted, sentence};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {

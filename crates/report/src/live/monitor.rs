@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use tacho_core::live::{Histogram, LiveMetrics, LoadTitle, Output};
 use tacho_core::{Counters, EventSink, Mutex, RunEvent, StageSpan, Work};
 
-use crate::sentence;
-use crate::style::harmless_line;
+use crate::{sentence, style::harmless_line};
 
 /// Most points of a history; a longer run keeps every second one, and so on.
 const MAX_POINTS: usize = 600;

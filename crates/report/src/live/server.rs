@@ -1,18 +1,16 @@
 //! A small read-only HTTP server for the page of the live view. It listens on localhost only and requires a token. Slow clients do
 //! not block others: a request has a deadline, and the oldest unread request gives way to a new one.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{collections::VecDeque, thread::JoinHandle};
 
 use tacho_core::{Mutex, Secret};
 
-use super::monitor::Monitor;
-use super::web;
+use super::{monitor::Monitor, web};
 
 /// Maximum number of concurrent event streams.
 const MAX_STREAMS: usize = 16;

@@ -1,10 +1,9 @@
 //! The terminal in raw mode with an alternate screen, restored however the program ends.
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 use tacho_core::Mutex;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

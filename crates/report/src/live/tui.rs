@@ -1,10 +1,7 @@
 //! `--live`: a thread draws the monitor's state on the whole terminal four times per second and reads keys.
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use rustix::process::{Signal, kill_current_process_group};
 

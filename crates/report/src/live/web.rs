@@ -1,8 +1,7 @@
 //! The live view for a browser: the page, its events, and the same state as OpenMetrics text.
 
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_core::live::Output;
+use tacho_core::{dict, live::Output};
 
 use crate::html::Document;
 
@@ -150,8 +149,7 @@ fn summary(name: &str, help: &str, values: Option<Percentiles>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::StageSpan;
-    use tacho_core::json::parse;
+    use tacho_core::{StageSpan, json::parse};
 
     fn snapshot() -> Snapshot {
         Snapshot {

@@ -2,12 +2,10 @@
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, float_repr};
-use tacho_metrics::Interval;
 use tacho_metrics::offline::{Latency, drift, percentiles};
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{Interval, statistics::mean};
 
-use super::records::Metric;
-use super::{floats, percentile_dict};
+use super::{floats, percentile_dict, records::Metric};
 
 pub(super) fn lines(record: &Latency) -> Vec<String> {
     let mut lines = vec![format!("Avg latency: {} seconds", float_repr(mean(&record.latencies)))];

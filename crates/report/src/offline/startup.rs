@@ -5,8 +5,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::{Phase, Start, Startup, percentiles};
 use tacho_metrics::statistics::mean;
 
-use super::records::Metric;
-use super::{floats, percentile_dict};
+use super::{floats, percentile_dict, records::Metric};
 use crate::style::two;
 
 const WIDTH: usize = 60;

@@ -1,11 +1,9 @@
 //! `tacho throughput`.
 
-use tacho_core::dict;
-use tacho_core::json::Dict;
+use tacho_core::{dict, json::Dict};
 use tacho_metrics::offline::Throughput;
 
-use super::floats;
-use super::records::Metric;
+use super::{floats, records::Metric};
 use crate::style::two;
 
 pub(super) fn lines(record: &Throughput) -> Vec<String> {

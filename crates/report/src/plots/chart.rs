@@ -2,8 +2,7 @@
 
 use crate::tables::markdown::Table;
 
-use super::panel::draw_marker;
-use super::{Anchor, Color, Marker, Panel, Rect, Scene, Stroke, font};
+use super::{Anchor, Color, Marker, Panel, Rect, Scene, Stroke, font, panel::draw_marker};
 
 const TITLE_SIZE: f64 = 13.0;
 /// Margins around the axes of a panel: left, right, top without its title, bottom.

@@ -8,8 +8,7 @@ use tacho_record::RunRecord;
 use super::{
     Anchor, AxisSpec, Bar, Color, Grid, LegendEntry, Panel, Rect, Scene, Series, draw_legend, legend_width, png,
 };
-use crate::Error;
-use crate::json::write_whole;
+use crate::{Error, json::write_whole};
 
 const STEEL_BLUE: Color = Color::hex(0x46_82_B4);
 const CORAL: Color = Color::hex(0xFF_7F_50);

@@ -1,8 +1,7 @@
 //! A panel: two axes and the series between them.
 
-use super::scale::Scale;
 use super::scene::{Anchor, Scene, Shape, Stroke};
-use super::{Color, ScaleKind, font};
+use super::{Color, ScaleKind, font, scale::Scale};
 
 const TITLE_SIZE: f64 = 12.0;
 const LABEL_SIZE: f64 = 11.0;

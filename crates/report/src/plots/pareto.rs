@@ -9,8 +9,7 @@ use super::sweep::{Combination, python_text, swept};
 use super::{
     AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, bare, category, value_text,
 };
-use crate::Error;
-use crate::tables::markdown::Table;
+use crate::{Error, tables::markdown::Table};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoSpec {

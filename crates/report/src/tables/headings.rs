@@ -2,8 +2,7 @@
 //! metrics are in the table of metrics; here are those of settings.
 
 use tacho_core::json::{Dict, Value};
-use tacho_record::ResultKind;
-use tacho_record::metric::Known;
+use tacho_record::{ResultKind, metric::Known};
 
 /// Headings of columns that are not metrics, or that vLLM's tables name differently from its report.
 const NAMED: &[(&str, &str)] = &[

@@ -4,8 +4,7 @@ use tacho_core::json::{Dict, Value, float_repr};
 use tacho_record::metric::Known;
 
 use super::{pad, widths};
-use crate::distinct::distinct;
-use crate::style::harmless_line;
+use crate::{distinct::distinct, style::harmless_line};
 
 /// A table: headings, and rows of cells.
 #[derive(Debug, Clone, Default, PartialEq)]

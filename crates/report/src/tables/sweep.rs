@@ -2,8 +2,7 @@
 //! line per combination.
 
 use tacho_core::json::{Dict, Value, float_repr, python_str};
-use tacho_metrics::interval::half_width;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval::half_width, statistics::mean};
 
 use super::markdown::csv_cell as cell;
 use crate::distinct::distinct;

@@ -6,10 +6,7 @@ use std::path::Path;
 use tacho_core::json::Value;
 use tacho_record::zip::Zip;
 
-use crate::Error;
-use crate::json::write_whole;
-use crate::style::harmless_line;
-use crate::tables::markdown::plain;
+use crate::{Error, json::write_whole, style::harmless_line, tables::markdown::plain};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
 const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";

@@ -1,8 +1,7 @@
 //! Tests of pages in a browser, if one is installed; otherwise they report that they were skipped.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{io::Write, process::Command};
 
 /// The common prologue of user scripts. They write their result to the page's body: `fine`, or the problem.
 pub(crate) const STEPS: &str = r##"

@@ -5,12 +5,10 @@
 use std::path::Path;
 
 use tacho_decide::compare::Confidence;
-use tacho_record::StoredRun;
-use tacho_record::restored::restored;
+use tacho_record::{StoredRun, restored::restored};
 use tacho_report::compare::{CompareSpec, Comparison, Latency, load, verdicts};
-use tacho_report::dashboard::Dashboard;
 use tacho_report::html::run::{About, write_page};
-use tacho_report::{results, tables::sweep};
+use tacho_report::{dashboard::Dashboard, results, tables::sweep};
 use tacho_testkit::{Counted, fuzz_files, golden_files};
 
 #[global_allocator]

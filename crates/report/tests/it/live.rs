@@ -1,7 +1,6 @@
 //! The live terminal view at four sizes, character for character. `UPDATE_SNAPSHOTS=1` rewrites the files.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use tacho_core::StageSpan;
 use tacho_core::live::{Histogram, LoadTitle, Output};

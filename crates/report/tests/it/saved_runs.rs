@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::FailureKind;
-use tacho_core::json::Value;
+use tacho_core::{FailureKind, json::Value};
 use tacho_metrics::{
     DiffusionCounters, DiffusionStatistics, ProbeStatistics, Rare, Sample, Setup, SpeculativeCounters,
     SpeculativeStatistics,

@@ -2,8 +2,7 @@
 
 use tacho_core::json::{self, Dict, Value};
 use tacho_metrics::{GoodputLimits, Samples, Setup};
-use tacho_record::restored::restored;
-use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
+use tacho_record::{Measured, Provenance, RunRecord, ServerFacts, restored::restored};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, SaveMode, save};
 

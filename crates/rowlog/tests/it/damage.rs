@@ -1,7 +1,6 @@
 //! Truncated, overwritten and forged files: no panic, no unjustified allocation, and all rows before the damage.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

@@ -1,10 +1,8 @@
 //! A writer that is killed without warning: every row that was reported as logged is there.
 
 use std::io::{BufRead, BufReader, Write};
-use std::ops::Range;
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{ops::Range, path::Path, time::Duration};
 
 use tacho_rowlog::Stored;
 

@@ -3,8 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use tacho_core::Timestamp;
-use tacho_core::json::Value;
+use tacho_core::{Timestamp, json::Value};
 use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
 
 use crate::sample::{ORIGIN, any_row, log, manifest, measured, parts, plausible, read};

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use proptest::collection::vec;
-use proptest::option::of;
 use proptest::prelude::*;
+use proptest::{collection::vec, option::of};
 use tacho_core::json::Value;
 use tacho_core::{Drafts, FailureKind, Labels, Media, Observation, Outcome, Timestamp, TokenCountSource, Usage};
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};

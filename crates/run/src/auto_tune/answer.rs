@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Criterion, Estimate, load_value};
-use tacho_metrics::interval::half_width;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval::half_width, statistics::mean};
 
 use super::plan::{Candidate, TunePlan, rate_text};
 use crate::experiment::{Failure, Level, required};

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_core::secret::redact_words;
+use tacho_core::{dict, secret::redact_words};
 use tacho_decide::search::{Criterion, load_value};
 
 use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};

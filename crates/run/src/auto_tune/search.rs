@@ -7,9 +7,8 @@ use tacho_core::json::Dict;
 use tacho_decide::search::{Levels, LoadLevel, Measurement, Model, Search};
 use tacho_record::ResultFields;
 
-use super::answer::Found;
 use super::plan::{Candidate, TunePlan, rate_text};
-use super::tuner::Tuner;
+use super::{answer::Found, tuner::Tuner};
 use crate::experiment::layout::result_words;
 use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED_RATE, explore, required, worst};
 

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::event::Note;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{RunEvent, Work};
+use tacho_core::{RunEvent, Work, event::Note};
 use tacho_decide::search::load_value;
 
 use super::answer::{Accepted, Answers, TuneReport};

@@ -5,8 +5,7 @@ use std::path::Path;
 use tacho_core::EventSink;
 use tacho_core::json::{Dict, Value, dumps_indented};
 
-use super::error::Failure;
-use super::server::Running;
+use super::{error::Failure, server::Running};
 
 /// Stored results. Each file is written atomically.
 pub trait Archive {

@@ -1,18 +1,13 @@
 //! External commands that do not outlive this program: each is started by a small supervisor process that kills the
 //! command's process group as soon as the pipe to this program closes, for any reason.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::{ffi::OsString, fs::File, io};
 
-use tacho_core::command::ChildGroup;
-use tacho_core::json::Dict;
-use tacho_core::secret::redact_words;
+use tacho_core::{command::ChildGroup, json::Dict, secret::redact_words};
 
-use super::archive::Bench;
-use super::error::Failure;
+use super::{archive::Bench, error::Failure};
 
 #[derive(Debug, Clone)]
 pub struct Supervised {

@@ -4,10 +4,8 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port};
-use tacho_core::command::ChildGroup;
-use tacho_core::{EventSink, RunEvent, Work};
+use tacho_client::{BackendKind, EndpointSpec, Url, control::Caller, host_and_port};
+use tacho_core::{EventSink, RunEvent, Work, command::ChildGroup};
 
 use super::archive::{Host, Tools};
 use super::error::{Error, Failure};

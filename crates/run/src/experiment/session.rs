@@ -1,17 +1,13 @@
 //! An experiment in progress: points are measured one after another, each on its server, and stored immediately.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{path::Path, sync::Arc, sync::atomic::Ordering};
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, Note, RunEvent, Work};
 
 use super::archive::{Bench, Style, Tools};
-use super::capacity::Capacity;
 use super::error::{Error, Failure};
-use super::layout::failure_file;
-use super::server::Slot;
+use super::{capacity::Capacity, layout::failure_file, server::Slot};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {

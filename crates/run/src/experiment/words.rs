@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Value, dumps, python_str};
 
-use super::error::Error;
-use super::grid::ParamSet;
+use super::{error::Error, grid::ParamSet};
 
 /// vLLM's stand-in for an unlimited request rate in commands and directory names. In this program it is infinite.
 pub(crate) const UNLIMITED_RATE: f64 = 65536.0;

@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tacho_core::bounded::Pause;
 use tacho_core::json::{Value, write_value};
-use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp, dict};
+use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp, bounded::Pause, dict};
 use tacho_loadgen::{LoadModel, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_text::Tokenizer;

@@ -1,8 +1,6 @@
 //! Messages of a running phase, for `--verbose` and `--print-content`.
 
-use tacho_core::event::Note;
-use tacho_core::json::quoted;
-use tacho_core::{Observation, RunEvent};
+use tacho_core::{Observation, RunEvent, event::Note, json::quoted};
 
 use super::client::Attempt;
 use super::clients::{Clients, reason};

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use tacho_core::{Counters, EventSink, Request, RunEvent};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
-use tacho_workload::hub::Hub;
-use tacho_workload::{WorkloadSpec, read_jsonl, sample};
+use tacho_workload::{WorkloadSpec, hub::Hub, read_jsonl, sample};
 
 use super::{Batch, Loaded, Slot};
-use crate::Error;
-use crate::plan::TokenizerPlan;
 use crate::serve::{load_tokenizer, save_requests};
+use crate::{Error, plan::TokenizerPlan};
 
 #[derive(Debug, Clone)]
 pub struct Source {

@@ -1,17 +1,15 @@
 //! Drives an engine in a Python process: one call, one response.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_core::json::{Dict, Json, Value};
 use tacho_loadgen::StopSignal;
 use tempfile::TempDir;
 
-use super::EngineError;
 use super::engine::{Batch, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
-use super::process::Process;
 use super::protocol::{self, PROTOCOL};
+use super::{EngineError, process::Process};
 
 /// Timeout of the worker's first frame.
 const HELLO: Duration = Duration::from_secs(120);

@@ -1,7 +1,6 @@
 //! The interface of an offline engine. It measures times itself, on its own clock.
 
-use tacho_core::Request;
-use tacho_core::json::Dict;
+use tacho_core::{Request, json::Dict};
 
 use super::EngineError;
 

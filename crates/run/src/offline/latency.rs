@@ -1,7 +1,6 @@
 //! `tacho latency`: one batch of synthetic tokens, run repeatedly.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{sync::Arc, sync::atomic::Ordering};
 
 use tacho_core::{Content, Counters, Request, RunEvent, Work};
 use tacho_metrics::offline::{Latency, OfflineKind};

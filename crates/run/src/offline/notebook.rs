@@ -4,8 +4,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{Clock, EventSink, Observation, RunEvent, SystemClock, Timestamp};
 use tacho_rowlog::{Error as LogError, Log, Manifest, Origin, RequestInfo, this_host};
 
-use crate::Error;
-use crate::serve::LogPlan;
+use crate::{Error, serve::LogPlan};
 
 /// The key of offline runs in logs, in the manifest before the first row and in the summary after the last.
 pub const OFFLINE: &str = "offline";

@@ -6,8 +6,7 @@ use tacho_core::json::{ByKey, Codec, Dict, FieldError, Flat, Value, dumps, parse
 use tacho_core::{Content, Request, dict};
 use tacho_workload::scenarios::priority_of;
 
-use super::engine::Batch;
-use super::{Slot, StageTimes};
+use super::{Slot, StageTimes, engine::Batch};
 
 pub(super) const PROTOCOL: i64 = 1;
 /// The line before a worker's first frame; any output of Python's startup precedes it.

@@ -1,7 +1,6 @@
 //! An offline run: an engine is started, measured, and closed.
 
-use tacho_core::json::Dict;
-use tacho_core::{EventSink, Observation, RunEvent, Usage};
+use tacho_core::{EventSink, Observation, RunEvent, Usage, json::Dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord, Phase};
 use tacho_rowlog::RequestInfo;

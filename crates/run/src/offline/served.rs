@@ -4,17 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tacho_client::control::Caller;
-use tacho_core::json::Dict;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, json::Dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::TaskSummary;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord, Throughput};
 use tacho_record::RunRecord;
 
 use super::{Measured, Notebook};
-use crate::Error;
-use crate::plan::ServePlan;
 use crate::serve::{Contact, prepare, run, save_requests};
+use crate::{Error, plan::ServePlan};
 
 const RESET: Duration = Duration::from_secs(30);
 

@@ -1,8 +1,6 @@
 //! `tacho startup`: start an engine repeatedly, each time in a new process.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::{sync::Arc, sync::atomic::Ordering, time::Instant};
 
 use tacho_core::json::{Json, dumps};
 use tacho_core::{Counters, Observation, RunEvent, Work};

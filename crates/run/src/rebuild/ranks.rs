@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tacho_core::EventSink;
-use tacho_core::json::Value;
+use tacho_core::{EventSink, json::Value};
 use tacho_fleet::ClockFit;
 use tacho_metrics::{Caveat, WorkerUse};
 use tacho_rowlog::{Joined, Row, Span, Stored};

@@ -1,10 +1,8 @@
 //! Parser for the EBNF grammars of vLLM (`root ::= "a" rule | [0-9]+`): checks whether a text is a sentence.
 //! Independent of the simulator's generator, so that the two cannot share a bug.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::iter::Peekable;
-use std::str::Chars;
+use std::{cell::RefCell, iter::Peekable, str::Chars};
 
 /// The right side of a rule, or a part of it.
 #[derive(Debug, Clone)]

@@ -1,11 +1,9 @@
 //! Scenarios: several runs of a workload on a server under the same plan, or batches on an engine.
 
-use std::collections::HashSet;
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use tacho_client::control::Caller;
-use tacho_core::event::Note;
-use tacho_core::{EventSink, Request, RunEvent};
+use tacho_core::{EventSink, Request, RunEvent, event::Note};
 use tacho_loadgen::StopSignal;
 use tacho_record::RunRecord;
 use tacho_text::Tokenizer;

@@ -2,8 +2,7 @@
 //! text. `format` is an annotation, as in the later drafts. A schema with a reference to another document, an invalid
 //! pattern or a reference cycle is not judged.
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use regex::Regex;
 use tacho_core::json::{Dict, Value};

@@ -7,8 +7,7 @@ use tacho_core::json::{Value, dumps, parse};
 use tacho_metrics::structured::Verdict;
 use tacho_workload::scenarios::ConstraintKind;
 
-use super::grammar::Grammar;
-use super::schema::Schema;
+use super::{grammar::Grammar, schema::Schema};
 
 pub(crate) enum Constraint {
     Schema(Schema),

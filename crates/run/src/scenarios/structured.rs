@@ -1,13 +1,10 @@
 //! Structured outputs: the responses, checked against their constraints.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
-use std::path::Path;
+use std::{borrow::Cow, collections::HashSet, path::Path};
 
 use tacho_core::Request;
 use tacho_core::json::{Value, dumps, write_value};
-use tacho_metrics::structured::Answer;
-use tacho_metrics::{Gaps, Sample};
+use tacho_metrics::{Gaps, Sample, structured::Answer};
 use tacho_record::RunRecord;
 use tacho_text::Tokenizer;
 use tacho_workload::scenarios::{Constraint, StructuredSpec};

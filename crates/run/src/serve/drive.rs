@@ -19,15 +19,11 @@ use tacho_core::{EventSink, RowSink, RunEvent, Shard, Timestamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::components::Components;
-use crate::serve::drive::supply::is_endless;
-use crate::serve::drive::tasks::Tasks;
-use crate::serve::drive::workers::default_workers;
-use crate::serve::outputs::Judge;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
+use crate::{
+    Error, plan::ServePlan, serve::drive::components::Components, serve::drive::supply::is_endless,
+    serve::drive::tasks::Tasks, serve::drive::workers::default_workers, serve::outputs::Judge,
+    serve::prepare::Prepared, serve::prepare::identity::RunIdentity,
+};
 
 /// A warmed-up run.
 pub(crate) struct RunContext<'a> {

@@ -13,20 +13,14 @@ use tacho_metrics::replicas::{self, ReplicaHealth};
 use tacho_metrics::{Caveat, Setup};
 use tacho_record::{Provenance, RunRecord, logged};
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::DriveOutput;
-use crate::serve::drive::measure::RunOutput;
 use crate::serve::drive::scrape::{self, Scrape};
-use crate::serve::drive::server::Server;
-use crate::serve::drive::supply::is_endless;
-use crate::serve::finish::record::Observed;
 use crate::serve::finish::samples::{SampleSpec, SampledRows};
-use crate::serve::log::RowLog;
 use crate::serve::log::resume::{self, Earlier};
-use crate::serve::log::rows::check_read_back;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
+use crate::{
+    Error, plan::ServePlan, serve::drive::DriveOutput, serve::drive::measure::RunOutput, serve::drive::server::Server,
+    serve::drive::supply::is_endless, serve::finish::record::Observed, serve::log::RowLog,
+    serve::log::rows::check_read_back, serve::prepare::Prepared, serve::prepare::identity::RunIdentity,
+};
 
 /// A run that has received its last row.
 pub(crate) struct Finished<'a> {

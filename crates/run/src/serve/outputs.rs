@@ -12,8 +12,7 @@ mod reference;
 use std::collections::HashMap;
 
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_core::secret::mask_known;
-use tacho_core::{Content, Mutex, Observation, Request, dict};
+use tacho_core::{Content, Mutex, Observation, Request, dict, secret::mask_known};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::outputs::ACCURACY;
 
@@ -23,9 +22,7 @@ use logprobs::TokenProbabilities;
 pub use plan::{CheckPlan, GradePlan, KnownReferences, ReferenceSource, can_check};
 pub(crate) use reference::references;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::prepare::Prepared;
+use crate::{Error, plan::ServePlan, serve::prepare::Prepared};
 
 /// Bytes at the start of an output by which another request's is recognized, and the fewest that tell.
 const START: usize = 64;

@@ -13,18 +13,15 @@ use std::time::Duration;
 
 use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_client::{Balance, Rules};
-use tacho_core::stage::STAGE;
-use tacho_core::{EventSink, Labels, RunEvent};
+use tacho_core::{EventSink, Labels, RunEvent, stage::STAGE};
 use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::Trace;
-use tacho_workload::{Requests, each_saved, file_digest};
+use tacho_workload::{Requests, each_saved, file_digest, sessions::Trace};
 
-use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
-use crate::serve::prepare::cancel::Cancellations;
 use crate::serve::sessions::{self, SessionWorkload, SessionsPlan};
+use crate::{Error, serve::prepare::cancel::Cancellations};
 
 pub use identity::workload_digest;
 pub use prepared::Prepared;

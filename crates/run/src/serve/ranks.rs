@@ -9,9 +9,7 @@ use tacho_core::{EventSink, RunEvent, Shard, SystemClock};
 use tacho_fleet::{ClockFit, Coordinator, Membership};
 use tacho_loadgen::{StopSignal, WorkerStats};
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::prepare::Prepared;
+use crate::{Error, plan::ServePlan, serve::prepare::Prepared};
 
 pub(super) use aggregator::{Aggregator, Peers};
 pub(super) use merge::{Merge, Merged};

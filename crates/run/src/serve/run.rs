@@ -8,18 +8,14 @@ use tacho_loadgen::StopSignal;
 use tacho_metrics::replicas::ReplicaHealth;
 use tacho_record::RunRecord;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::components::Components;
-use crate::serve::drive::server::Server;
 use crate::serve::drive::{RunContext, announce};
 use crate::serve::finish::{Finished, finish};
-use crate::serve::log::open::OpenedLog;
-use crate::serve::outputs::Judge;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
-use crate::serve::ranks;
 use crate::serve::warmup::{warm_up, warm_up_sessions};
+use crate::{
+    Error, plan::ServePlan, serve::drive::components::Components, serve::drive::server::Server,
+    serve::log::open::OpenedLog, serve::outputs::Judge, serve::prepare::Prepared,
+    serve::prepare::identity::RunIdentity, serve::ranks,
+};
 
 /// Sends a prepared workload and computes its record. An interrupt is not an error once requests have been sent.
 pub fn run(

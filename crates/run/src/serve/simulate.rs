@@ -5,15 +5,12 @@ use tacho_loadgen::{Drive, Driven, StopSignal, Target, drive_sessions};
 use tacho_metrics::{ServerMetrics, Telemetry};
 use tacho_record::RunRecord;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::measure::RateChanges;
-use crate::serve::drive::scrape::Scrape;
 use crate::serve::finish::record::{self, Observed, WallClock};
 use crate::serve::finish::samples::{SampleSpec, SampledRows};
-use crate::serve::prepare::Prepared;
-use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::SessionWorkload;
+use crate::{
+    Error, plan::ServePlan, serve::drive::measure::RateChanges, serve::drive::scrape::Scrape, serve::prepare::Prepared,
+    serve::request_table::RequestTable, serve::sessions::SessionWorkload,
+};
 
 /// Sends the requests to a target that advances the clock itself, and computes the record.
 pub fn predicted<T: Target>(

@@ -9,8 +9,7 @@ mod unreachable;
 use tacho_core::{Clock, Observation, SystemClock, Timestamp, Watcher};
 use tacho_loadgen::{StopReason, StopSignal, Timeline};
 
-use crate::plan::StopPlan;
-use crate::serve::prepare::identity::RunIdentity;
+use crate::{plan::StopPlan, serve::prepare::identity::RunIdentity};
 use failures::Failures;
 use overload::Overload;
 use precision::Precise;

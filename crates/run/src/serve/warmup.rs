@@ -2,20 +2,15 @@
 
 mod test_requests;
 
-use tacho_client::PayloadSpec;
-use tacho_client::control::reset_caches;
-use tacho_core::event::Note;
-use tacho_core::{Counters, EventSink, Kept, RunEvent};
+use tacho_client::{PayloadSpec, control::reset_caches};
+use tacho_core::{Counters, EventSink, Kept, RunEvent, event::Note};
 use tacho_loadgen::{Drive, StopSignal, drive_sessions};
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::components::Components;
-use crate::serve::drive::workers::default_workers;
 use crate::serve::outputs::{Checker, references};
-use crate::serve::prepare::Prepared;
-use crate::serve::sessions::SessionWorkload;
-use crate::serve::warmup::test_requests::TestRequests;
+use crate::{
+    Error, plan::ServePlan, serve::drive::components::Components, serve::drive::workers::default_workers,
+    serve::prepare::Prepared, serve::sessions::SessionWorkload, serve::warmup::test_requests::TestRequests,
+};
 
 pub(crate) use crate::serve::warmup::test_requests::send_all;
 

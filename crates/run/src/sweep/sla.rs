@@ -10,8 +10,7 @@ use tacho_core::json::{Value, parse, python_str};
 use tacho_decide::search::{Criterion, SearchAnswer};
 use tacho_record::metric::Known;
 
-use self::answers::Answers;
-use self::pair::Pair;
+use self::{answers::Answers, pair::Pair};
 use super::session::{Sweep, SweepPlan};
 use super::workload::LoadVariable;
 use crate::experiment::{Error, ParamSet, Report, Tools, clean, spelled};

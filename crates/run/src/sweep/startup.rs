@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::{EventSink, RunEvent, Work};
 
-use super::combination::SweepRun;
-use super::startup_keys::KEYS;
+use super::{combination::SweepRun, startup_keys::KEYS};
 use crate::experiment::{Error, ParamSet, Report, Session, Tools, apply, directory, run_file};
 
 #[derive(Debug, Clone)]

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Url};
+use tacho_client::{BackendKind, EndpointSpec, Url, control::Caller};
 use tacho_metrics::dcgm::{self, Found};
-use tacho_metrics::telemetry::Track;
-use tacho_metrics::{ServerMetrics, Telemetry};
+use tacho_metrics::{ServerMetrics, Telemetry, telemetry::Track};
 
 use crate::Error;
 

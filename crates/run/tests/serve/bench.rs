@@ -1,9 +1,6 @@
 //! A scripted server that generates text, plans for it, and the events of a run.
 
-use std::io::Write;
-use std::net::TcpStream;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{io::Write, net::TcpStream, sync::Mutex, time::Duration};
 
 use tacho_client::{BackendKind, EndpointSpec, Url};
 use tacho_core::{EventSink, Note, RunEvent};
@@ -15,8 +12,7 @@ use tacho_run::{Error, ModelPlan, ReportPlan, ServePlan, StopPlan, TokenizerPlan
 use tacho_testkit::place::wait_for;
 use tacho_testkit::scripted::{Keep, Scripted};
 use tacho_testkit::wire::{Seen, write_plain};
-use tacho_workload::hub::Hub;
-use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
+use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec, hub::Hub};
 
 /// Behavior of the scripted server.
 #[derive(Debug, Clone, Default)]

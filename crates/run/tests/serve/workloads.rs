@@ -1,10 +1,8 @@
 //! Sources of requests, and the control calls around them.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use tacho_core::event::Note;
-use tacho_core::json::Dict;
+use tacho_core::{event::Note, json::Dict};
 use tacho_metrics::Caveat;
 use tacho_record::RunRecord;
 use tacho_run::serve::{Contact, prepare, save_workload};

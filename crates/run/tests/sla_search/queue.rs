@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use tacho_core::event::EventSink;
 use tacho_core::json::{Dict, Value, parse};
 use tacho_decide::search::Criterion;
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::{Sample, Samples, Setup, Steady};
+use tacho_metrics::{Sample, Samples, Setup, Steady, percentile::percentile};
 use tacho_pyrand::Generator;
 use tacho_record::Estimate;
 use tacho_run::experiment::{

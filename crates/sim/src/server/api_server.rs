@@ -1,12 +1,10 @@
 //! The API server's time: the delay of a request before it reaches the engine, which grows with concurrent requests.
 
-use std::future::pending;
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use tacho_core::{Clock, Mutex, SystemClock, Timestamp};
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::{runtime::Runtime, sync::oneshot};
 
 use tacho_engine::{FifoServer, Front, ProcessorSharing};
 

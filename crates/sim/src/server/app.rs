@@ -7,13 +7,9 @@ use tacho_core::Mutex;
 
 use tacho_pyrand::{Generator, SeedSequence};
 
-use super::api_server::ApiServer;
-use super::engines::Engines;
-use super::memory::MemoryBudget;
 use super::request::{ON_PURPOSE, Problem};
-use super::response::store::Store;
-use crate::faults::Fault;
-use crate::spec::SimSpec;
+use super::{api_server::ApiServer, engines::Engines, memory::MemoryBudget, response::store::Store};
+use crate::{faults::Fault, spec::SimSpec};
 use tacho_engine::{Tokens, Vocabulary};
 
 pub(crate) struct App {

@@ -1,14 +1,11 @@
 //! The engine's thread: steps the model on the real clock and passes each token to its connection.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{sync::Arc, thread::JoinHandle, time::Duration};
 
 use tacho_core::{Clock, Mutex, SystemClock, Timestamp};
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::oneshot;
+use tokio::{sync::mpsc::UnboundedSender, sync::oneshot};
 
 use tacho_engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
 

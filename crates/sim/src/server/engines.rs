@@ -1,19 +1,15 @@
 //! Data-parallel engines behind one address, each with its own cache. Requests of one session go to the same one;
 //! others round-robin.
 
-use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::{future::poll_fn, io, sync::Arc};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::app::App;
 use super::driver::{EngineHandle, Signal};
-use super::memory::Reserved;
-use super::request::problem::Problem;
+use super::{app::App, memory::Reserved, request::problem::Problem};
 use tacho_engine::{Job, SeqId, Stats};
 
 /// The engines. A job's id determines its engine.

@@ -5,10 +5,9 @@
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz, golden_json};
 
-use super::Server;
 use super::guide::{Dice, Guide};
-use super::request::form::Form;
 use super::request::{Endpoint, Fields};
+use super::{Server, request::form::Form};
 use crate::SimSpec;
 use tacho_engine::Machine;
 

@@ -14,10 +14,9 @@ pub(super) mod speech;
 
 use serde_json::Value;
 
-use super::app::App;
 use super::request::{Ask, Endpoint, Fields, Problem, Source};
-use super::response::chunks::Chunks;
 use super::response::{Collected, Generation, Script, whole};
+use super::{app::App, response::chunks::Chunks};
 use anthropic::MessagesScript;
 use audio::AudioScript;
 use others::Other;

@@ -1,10 +1,7 @@
 //! Routes: which handler answers which path.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::{io, pin::Pin, sync::Arc, sync::atomic::Ordering};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -12,16 +9,13 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use super::app::App;
 use super::protocol::pooling::{self, Pooling};
 use super::protocol::{anthropic, audio, images, info, metrics, realtime, speech};
-use super::request::form::Form;
 use super::request::{Endpoint, Failure, Fields, Outcome, Problem, Prompt, Source};
-use super::response::generation::Generation;
-use super::response::stream::EventStream;
-use super::response::whole;
-use super::websocket;
-use super::wire::ResetSwitch;
+use super::{
+    app::App, request::form::Form, response::generation::Generation, response::stream::EventStream, response::whole,
+    websocket, wire::ResetSwitch,
+};
 use crate::faults::Fault;
 
 /// Largest accepted body, with room for images and audio.

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};

@@ -1,7 +1,6 @@
 //! Non-streamed pooling responses: the format that vLLM 0.32.0 sends, costs, and faults.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tacho_engine::Profile;
 use tacho_sim::{FaultSpec, Server, SimSpec};

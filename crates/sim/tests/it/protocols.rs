@@ -1,7 +1,6 @@
 //! The streaming protocols other than completions and chat: their formats and what they have in common.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tacho_engine::Profile;
 use tacho_sim::{Server, SimSpec};

@@ -1,7 +1,6 @@
 //! The simulator's responses equal recorded vLLM responses byte for byte, except for ids, times and generated text.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 use tacho_sim::Server;
 use tacho_testkit::golden_json;

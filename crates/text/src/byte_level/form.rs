@@ -2,16 +2,14 @@
 //! the general library then handles it.
 
 use std::borrow::{Borrow, Cow};
-use std::collections::HashMap;
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{Added, Parts, byte_of, char_of};
-use crate::convert;
-use crate::settings::Settings;
+use crate::{convert, settings::Settings};
 
 /// A `tokenizer.json` without a `Value` for each of its tokens and merges, which are most of the file.
 #[derive(Deserialize)]

@@ -1,7 +1,6 @@
 //! The BPE algorithm: merges the pair with the best rank first, the leftmost of equals, until no pair is left.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 const NONE: u32 = u32::MAX;
 /// Number of symbols up to which a linear scan for the best pair beats a heap.

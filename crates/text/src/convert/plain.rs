@@ -1,15 +1,12 @@
 //! Vocabularies in plain files: GPT-2's two files, BERT's one.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 use serde_json::{Value, json};
 
 use super::added::{AddedTokens, frame, frame_by_settings};
-use super::sentencepiece::Part;
-use super::{Converted, read};
-use crate::Error;
-use crate::settings::Settings;
+use super::{Converted, read, sentencepiece::Part};
+use crate::{Error, settings::Settings};
 
 const QWEN: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

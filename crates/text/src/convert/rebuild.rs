@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::added::frame_by_settings;
-use super::{plain, sentencepiece};
+use super::{added::frame_by_settings, plain, sentencepiece};
 use crate::settings::Settings;
 
 /// Replaces the file's parts by the class's; returns whether that changed anything.

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::Converted;
 use super::added::{AddedTokens, frame, frame_by_settings};
 use super::proto::{Model, PieceKind};
-use crate::sentencepiece::Bpe;
-use crate::settings::Settings;
+use crate::{sentencepiece::Bpe, settings::Settings};
 
 /// The character that represents a space.
 const SPACE: &str = "▁";

@@ -1,10 +1,8 @@
 //! Mistral's `tekken.json`: ranked byte strings after a block of special tokens.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::added::{AddedTokens, frame, special};

@@ -1,17 +1,13 @@
 //! tiktoken files: one base64-encoded byte string and its rank per line.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::Converted;
 use super::added::{AddedTokens, declared_ids, frame_by_settings, special};
-use crate::Error;
-use crate::byte_level::char_of;
-use crate::settings::Settings;
+use crate::{Error, byte_level::char_of, settings::Settings};
 
 /// The default word-splitting pattern.
 const PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

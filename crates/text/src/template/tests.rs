@@ -1,7 +1,6 @@
 //! Templates that would exhaust the memory are refused, with the limit.
 
-use std::error::Error as _;
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use tacho_core::json;
 use tacho_core::sandbox::{self, Sandbox};

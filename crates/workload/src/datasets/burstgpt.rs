@@ -1,20 +1,16 @@
 //! `burstgpt`: the lengths of recorded GPT-4 requests, with synthetic text.
 
 use std::path::{Path, PathBuf};
-use tacho_core::bounded::TokenCount;
-use tacho_core::json::python_float;
+use tacho_core::{bounded::TokenCount, json::python_float};
 
 use tacho_core::{Counters, Request};
 use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
-use crate::limits::LENGTH;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::sampling::timing;
-use crate::sources::csv::Table;
-use crate::{Error, parallel};
+use crate::{
+    Error, limits::LENGTH, parallel, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sampling::selection::Selection, sampling::timing, sources::csv::Table,
+};
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,16 +7,11 @@ use tacho_core::json::{Dict, Value, python_float};
 use tacho_core::{Content, Labels, Request};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::limits::LENGTH;
-use crate::sampling::chat::Chat;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::sampling::timing;
-use crate::scenarios::with_priority;
 use crate::sources::jsonl::{Line, Lines};
-use crate::sources::layout::unpacked;
+use crate::{
+    Error, limits::LENGTH, sampling::chat::Chat, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sampling::selection::Selection, sampling::timing, scenarios::with_priority, sources::layout::unpacked,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomSpec {
@@ -222,8 +217,7 @@ fn truncated(number: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampling::context::with_builtin;
-    use crate::scenarios::priority_of;
+    use crate::{sampling::context::with_builtin, scenarios::priority_of};
 
     #[test]
     fn a_replay_keeps_the_rows_times() {

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use tacho_core::Request;
 
 use super::custom::{OutputLengths, load};
-use crate::Error;
-use crate::media::audio::Audio;
-use crate::sampling::chat::Chat;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::{
+    Error, media::audio::Audio, sampling::chat::Chat, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sampling::selection::Selection,
+};
 
 const OUTPUT_LEN: i64 = 256;
 

@@ -1,22 +1,19 @@
 //! `custom_image`: user-supplied prompts with images, one JSON object per line.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, json::Value};
 use tacho_text::Tokenizer;
 
 use crate::error::{Error, ImageProblem};
-use crate::media::Rgb;
 use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
 use crate::sampling::chat::{message, multimodal_chat, object};
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::sources::layout::unpacked;
+use crate::{
+    media::Rgb, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::selection::Selection,
+    sources::layout::unpacked,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomImageSpec {

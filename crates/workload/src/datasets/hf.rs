@@ -14,17 +14,13 @@ use std::path::PathBuf;
 use tacho_core::Request;
 use tacho_text::{HubCache, Tokenizer};
 
-use crate::hub::Needed;
-use crate::requests::carrier::Carrier;
-use crate::sampling::chat::Chat;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
 use crate::sources::order::{Order, StreamOrder, places};
 use crate::sources::table::{Row, Table};
-use crate::{Error, parallel};
+use crate::{
+    Error, hub::Needed, parallel, requests::carrier::Carrier, sampling::chat::Chat, sampling::context::SampleContext,
+    sampling::sampled::Sampled, sampling::selection::Selection, sources::hub::dataset_directory,
+};
 use loader::Loader;
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,14 +1,11 @@
 //! Several classes of traffic in one workload, drawn by weight or one after another.
 
-use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
-use tacho_core::labels::MODEL;
+use tacho_core::{Request, labels::MODEL};
 use tacho_pyrand::{Globals, RandomState};
 
 use super::WorkloadSpec;
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixSpec {
@@ -193,8 +190,7 @@ mod tests {
     use tacho_text::Tokenizer;
 
     use super::*;
-    use crate::sampling::context::with_builtin;
-    use crate::{RandomSpec, datasets};
+    use crate::{RandomSpec, datasets, sampling::context::with_builtin};
 
     fn class(name: &str, weight: f64, input_len: i64, count: usize) -> ClassSpec {
         let random = RandomSpec {

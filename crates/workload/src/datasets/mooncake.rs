@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use tacho_core::Request;
 
 use super::timed_trace::{self, TimedTraceSpec};
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::timing;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::timing};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MooncakeSpec {
@@ -53,8 +50,7 @@ mod tests {
     use tacho_core::Content;
 
     use super::*;
-    use crate::sampling::context::with_builtin;
-    use crate::sampling::selection::Selection;
+    use crate::{sampling::context::with_builtin, sampling::selection::Selection};
 
     #[test]
     fn traces_come_in_order_at_exact_lengths() {

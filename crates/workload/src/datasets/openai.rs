@@ -7,13 +7,11 @@ use tacho_core::Request;
 use tacho_core::json::{self, Dict, Value};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::limits::LENGTH;
-use crate::sampling::chat::Chat;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::{
+    Error, limits::LENGTH, sampling::chat::Chat, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sampling::selection::Selection,
+};
 
 /// Output tokens if neither the row nor a flag sets them.
 const OUTPUT_LEN: i64 = 256;

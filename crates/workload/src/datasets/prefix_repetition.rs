@@ -3,10 +3,8 @@
 use tacho_core::Request;
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{Fitted, LegacyDraw, fit_drawn};
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrefixRepetitionSpec {

@@ -6,12 +6,9 @@ use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::{Generator, Random};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
-use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::length_dist::LengthPlan, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RandomSpec {

@@ -1,19 +1,17 @@
 //! `random-mm`: random text with random images and videos. Text and media draw from one generator in turn.
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, json::Value};
 use tacho_pyrand::Generator;
 
 use super::random::{RandomSpec, allowed_tokens, prefix, run_of};
 use crate::media::reference::{data_url, image_part, video_part};
 use crate::media::{Rgb, video};
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
-use crate::sampling::chat::multimodal_chat;
-use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
 use crate::sampling::lengths::{Lengths, checked_count, checked_seed};
-use crate::sampling::sampled::Sampled;
-use crate::{Error, parallel};
+use crate::{
+    Error, parallel, sampling::chat::multimodal_chat, sampling::context::SampleContext, sampling::sampled::Sampled,
+};
 
 /// Bytes of pixels that are buffered before they are encoded.
 const MAX_BUFFERED_PIXELS: usize = 256 << 20;

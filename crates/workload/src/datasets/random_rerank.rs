@@ -5,11 +5,9 @@ use tacho_pyrand::Generator;
 use tacho_text::Tokenizer;
 
 use super::random::{RandomSpec, allowed_tokens, run_of};
-use crate::Error;
-use crate::sampling::context::SampleContext;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
 use crate::sampling::lengths::{LengthRange, Lengths, checked_seed};
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomRerankSpec {

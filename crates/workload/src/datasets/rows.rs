@@ -2,26 +2,19 @@
 
 use std::path::PathBuf;
 
-use tacho_core::bounded::TokenCount;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, bounded::TokenCount};
 use tacho_text::Tokenizer;
 
-use super::custom_image::image_content;
-use super::openai::prompt_len;
-use crate::Error;
-use crate::limits::LENGTH;
-use crate::media::links::Links;
+use super::{custom_image::image_content, openai::prompt_len};
 use crate::requests::carrier::{Carrier, Need};
-use crate::requests::file::content;
 use crate::sampling::chat::{Chat, multimodal_chat};
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::scenarios::with_priority;
-use crate::sources::command::CommandSpec;
-use crate::sources::file_digest;
 use crate::sources::mapped::{FieldMap, Fields, MappedRow, MappedRows};
+use crate::{
+    Error, limits::LENGTH, media::links::Links, requests::file::content, sampling::context::SampleContext,
+    sampling::sampled::Sampled, sampling::selection::Selection, scenarios::with_priority,
+    sources::command::CommandSpec, sources::file_digest,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowSource {

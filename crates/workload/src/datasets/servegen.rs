@@ -3,17 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::bounded::TokenCount;
-use tacho_core::json::parse;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, bounded::TokenCount, json::parse};
 use tacho_pyrand::{RandomState, ln_gamma};
 
 use super::timed_trace::Blocks;
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::sources::read_text;
+use crate::{
+    Error, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::selection::Selection,
+    sources::read_text,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServeGenSpec {

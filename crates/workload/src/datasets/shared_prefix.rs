@@ -4,9 +4,7 @@ use tacho_core::Request;
 use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::{Error, parallel};
+use crate::{Error, parallel, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedPrefixSpec {

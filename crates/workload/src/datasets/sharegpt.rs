@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use tacho_core::json::{self, Value};
 use tacho_core::{Content, Request};
@@ -11,10 +10,9 @@ use tacho_text::Tokenizer;
 
 use crate::media::reference::{image_reference, video_reference};
 use crate::sampling::chat::{LengthFilter, multimodal_chat};
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::{Error, parallel};
+use crate::{
+    Error, parallel, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::selection::Selection,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareGptSpec {

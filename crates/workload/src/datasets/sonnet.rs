@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use tacho_core::Request;
 
-use crate::sampling::chat::Chat;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sources::read_text;
-use crate::{Error, parallel};
+use crate::{
+    Error, parallel, sampling::chat::Chat, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sources::read_text,
+};
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
 /// Consecutive attempts without a short enough prompt, after which sampling fails.

@@ -5,11 +5,8 @@ use std::path::PathBuf;
 use tacho_core::json::Value;
 
 use super::custom::{OutputLengths, Row, Sampler};
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::selection::Selection};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpecBenchSpec {

@@ -7,11 +7,8 @@ use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, Sampler};
 use super::spec_bench::rows_of_category;
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled, sampling::selection::Selection};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedBenchSpec {

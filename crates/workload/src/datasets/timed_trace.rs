@@ -1,7 +1,6 @@
 //! `timed_trace`: recorded lengths, times and shared blocks, with synthetic tokens for each block.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{Value, float_repr, python_float};
@@ -9,14 +8,11 @@ use tacho_core::{Content, Request};
 use tacho_pyrand::{HashKey, Random};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::limits::LENGTH;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sampling::selection::Selection;
-use crate::sources::cell::Cell;
 use crate::sources::jsonl::{Line, parse_object};
-use crate::sources::read_rows;
+use crate::{
+    Error, limits::LENGTH, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sampling::selection::Selection, sources::cell::Cell, sources::read_rows,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedTraceSpec {

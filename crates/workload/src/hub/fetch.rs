@@ -3,16 +3,14 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ring::digest::{Context, SHA256};
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
-use super::store::Store;
 use super::wire::{Meta, Wire};
-use super::{CARD, Chooser, Hub, HubError, Kind, Repo};
+use super::{CARD, Chooser, Hub, HubError, Kind, Repo, store::Store};
 
 const WIDTH: usize = 8;
 /// Number of retries of a download without progress.

@@ -1,12 +1,9 @@
 //! HTTP settings for downloads: certificates, proxies and the user agent.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use ureq::Agent;
-use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::typestate::AgentScope;
+use ureq::{Agent, config::ConfigBuilder, typestate::AgentScope};
 
 /// Client settings with the same timeout for name resolution, connecting and the start of a response. Any status is a
 /// valid response.

@@ -1,7 +1,6 @@
 //! Settings of the Hub, from the environment variables of the Python library.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use tacho_core::secret::{Secret, remember};
 use tacho_text::HubCache;

@@ -1,16 +1,14 @@
 //! The Hub's HTTP API: a repository's listing, a file's metadata, a file's bytes. The token is sent to the Hub's own
 //! host only, wherever it redirects to.
 
-use std::io::Read;
-use std::time::Duration;
+use std::{io::Read, time::Duration};
 
 use serde_json::Value;
 use tacho_core::secret::redact_known;
 use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body};
 
-use super::store::safe_name;
-use super::{Hub, HubError, Repo};
+use super::{Hub, HubError, Repo, store::safe_name};
 use crate::hub::http;
 
 /// Timeout of connecting, and of the start of a response.

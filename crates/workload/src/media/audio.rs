@@ -2,12 +2,11 @@
 
 use std::io::Cursor;
 
-use symphonia::core::codecs::audio::AudioDecoderOptions;
-use symphonia::core::errors::Error;
-use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::{FormatOptions, TrackType};
-use symphonia::core::io::MediaSourceStream;
-use symphonia::core::meta::MetadataOptions;
+use symphonia::{
+    core::codecs::audio::AudioDecoderOptions, core::errors::Error, core::formats::probe::Hint,
+    core::io::MediaSourceStream, core::meta::MetadataOptions,
+};
 use tacho_text::guarded;
 
 pub(crate) use super::pcm::Audio;

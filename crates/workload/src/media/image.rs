@@ -4,9 +4,7 @@ use std::io::Cursor;
 
 use tacho_text::guarded;
 
-use super::exif::turn;
-use super::reference::data_url;
-use super::{Rgb, jpeg, jpeg_reader};
+use super::{Rgb, exif::turn, jpeg, jpeg_reader, reference::data_url};
 use crate::limits::{MAX_PIXELS, is_image};
 
 impl Rgb {

@@ -5,8 +5,7 @@
 mod entropy;
 mod upsample;
 
-use super::Rgb;
-use super::exif::orientation;
+use super::{Rgb, exif::orientation};
 use crate::limits::is_image;
 use entropy::{Huffman, Scan, decode_scan};
 use upsample::upsample;

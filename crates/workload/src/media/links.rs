@@ -1,15 +1,12 @@
 //! Images behind HTTP links: downloaded with vLLM's timeouts, several at a time, each link once.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tacho_core::Mutex;
 
 use ureq::{Agent, Error};
 
-use crate::error::ImageProblem;
-use crate::hub::http;
+use crate::{error::ImageProblem, hub::http};
 
 /// Number of concurrent downloads.
 const WIDTH: usize = 16;

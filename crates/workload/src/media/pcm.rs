@@ -1,7 +1,6 @@
 //! Audio samples, and their formats in requests.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use tacho_core::json::Value;
 
 use crate::sampling::chat::object;

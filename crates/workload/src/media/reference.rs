@@ -1,7 +1,6 @@
 //! Media given by reference: OpenAI content parts from paths and URLs.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use tacho_core::json::Value;
 
 use crate::sampling::chat::object;

@@ -1,17 +1,14 @@
 //! A workload as a file: a line of settings, then one request per line with its scheduled time.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
-use std::path::Path;
+use std::{fs::File, path::Path};
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_core::secret::without_secrets;
-use tacho_core::{Content, Labels, Request};
+use tacho_core::{Content, Labels, Request, secret::without_secrets};
 
-use crate::Error;
 use crate::limits::{LENGTH, MAX_LINE_BYTES};
-use crate::sources::read_text;
+use crate::{Error, sources::read_text};
 
 /// Writes requests and their scheduled times in seconds after the start, if they have one. Numbering starts at `first`.
 pub fn write_jsonl(out: &mut impl Write, first: usize, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {

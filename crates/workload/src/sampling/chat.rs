@@ -1,7 +1,6 @@
 //! Shared parts of conversation datasets: length filters, the chat template, and messages with media.
 
-use jiff::Zoned;
-use jiff::civil::DateTime;
+use jiff::{Zoned, civil::DateTime};
 use tacho_core::Content;
 use tacho_core::json::{Dict, Value};
 use tacho_text::{ChatInput, ChatTemplate, Tokenizer};

@@ -1,8 +1,7 @@
 //! The fit-to-length loop: text decoded from random tokens encodes to another length, so tokens are cut off or drawn
 //! until it fits. Draws come from one generator in request order; everything between two draws runs in parallel.
 
-use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::{collections::VecDeque, sync::atomic::Ordering};
 
 use tacho_core::Counters;
 use tacho_pyrand::{Generator, RandomState};

@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use tacho_core::Request;
 use tacho_pyrand::Globals;
 
-use crate::sampling::context::SampleContext;
-use crate::sampling::timing;
-use crate::{Error, parallel};
+use crate::{Error, parallel, sampling::context::SampleContext, sampling::timing};
 
 /// The row selection of all datasets that read a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,9 +4,7 @@ use tacho_core::Request;
 use tacho_pyrand::{Globals, Random};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatMode {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use tacho_core::json::{self, Value};
 
-use crate::Error;
-use crate::sources::read_rows;
+use crate::{Error, sources::read_rows};
 
 pub(super) type Pair = (String, String);
 

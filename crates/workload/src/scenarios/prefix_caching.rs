@@ -8,9 +8,7 @@ use tacho_pyrand::Random;
 use tacho_text::Tokenizer;
 
 use super::pairs;
-use crate::Error;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 /// Minimum and maximum prompt length in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

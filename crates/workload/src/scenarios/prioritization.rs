@@ -7,10 +7,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_pyrand::Random;
 
 use super::pairs;
-use crate::Error;
-use crate::sampling::chat::LengthFilter;
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
+use crate::{Error, sampling::chat::LengthFilter, sampling::context::SampleContext, sampling::sampled::Sampled};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum PrioritySource {

@@ -9,16 +9,12 @@ use tacho_text::{HubCache, Tokenizer};
 
 use super::constraint::{ConstraintField, ConstraintKind};
 use super::schema_filter::is_unsupported;
-use crate::Error;
-use crate::datasets::allowed_tokens;
-use crate::hub::Needed;
 use crate::sampling::chat::{Chat, object};
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
-use crate::sources::read_text;
-use crate::sources::table::Table;
+use crate::{
+    Error, datasets::allowed_tokens, hub::Needed, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sources::hub::dataset_directory, sources::read_text, sources::table::Table,
+};
 
 /// The Hub dataset of `xgrammar_bench`.
 const XGRAMMAR: &str = "NousResearch/json-mode-eval";

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::error::TraceError;
 use super::model::{Blocks, Trace};
-use super::row::Row;
+use super::{error::TraceError, row::Row};
 
 /// Block names are not adversarial, so one multiplication is enough as a hash; the default hasher would dominate the
 /// time to read a long trace.

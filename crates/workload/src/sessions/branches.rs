@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::error::TraceError;
-use super::limits::MAX_STEPS;
 use super::model::{History, Step, Take, Trace};
+use super::{error::TraceError, limits::MAX_STEPS};
 
 impl Trace {
     /// Continues a session after each choice of a request, in parallel branches: its successors are duplicated for each
@@ -113,8 +112,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::kind::Format;
-    use crate::sessions::model::Edge;
+    use crate::{sessions::kind::Format, sessions::model::Edge};
     use tacho_core::dict;
 
     fn turn(session: &str, turn: usize, parents: &[usize], answers: i64) -> Step {

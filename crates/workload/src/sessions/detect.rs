@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use tacho_core::json::Value;
 
 use super::error::{Place, TraceError};
-use super::kind::Format;
 use super::readers::{columns, dag};
-use super::source::Source;
+use super::{kind::Format, source::Source};
 
 pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     if let Some(table) = source.documents.iter().find_map(|document| document.table.as_ref()) {

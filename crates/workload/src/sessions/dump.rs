@@ -9,8 +9,7 @@ use tacho_core::json::{self, Dict};
 use tacho_pyrand::Random;
 
 use super::error::{Place, TraceError};
-use super::generate::Conversation;
-use super::row::Row;
+use super::{generate::Conversation, row::Row};
 use crate::sources::read_text;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,15 +1,10 @@
 //! The formats of sessions and traces, in one table: name, aliases, options, reader.
 
-use super::error::TraceError;
-use super::kind::Format;
-use super::model::Trace;
-use super::options::Options;
 use super::readers::{
     aiperf, bailian, baseten, columns, conversations, dag, graph, lengths, mooncake, otel, payloads, sglang, tracelab,
     weka,
 };
-use super::source::Source;
-use super::stored;
+use super::{error::TraceError, kind::Format, model::Trace, options::Options, source::Source, stored};
 
 /// A row of the table.
 struct Entry {

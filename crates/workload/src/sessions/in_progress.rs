@@ -4,9 +4,8 @@
 use tacho_pyrand::Random;
 use tacho_text::Tokenizer;
 
-use super::error::TraceError;
 use super::model::{Prompt, Step, Trace, clean};
-use super::synthetic::text_of_len;
+use super::{error::TraceError, synthetic::text_of_len};
 use crate::datasets::timed_trace::Blocks;
 
 /// Seed offset of the draw, which keeps other draws unchanged.

@@ -57,9 +57,8 @@ pub(super) fn check_steps(flag: &'static str, steps: usize, times: usize) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::Scaling;
-    use crate::sessions::kind::Format;
     use crate::sessions::model::{Blocks, Edge, History, Take};
+    use crate::{sessions::Scaling, sessions::kind::Format};
 
     fn refused(change: impl Fn(&mut Step)) -> bool {
         let mut trace = Trace::new("t".into(), Format::Model);

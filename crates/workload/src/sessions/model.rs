@@ -6,9 +6,8 @@ use std::io;
 use tacho_core::dict;
 use tacho_core::json::{Codec, Dict, Flat, OrDefault, Value, dumps_indented};
 
-use super::error::TraceError;
-use super::kind::Format;
 use super::notes::{RareNotes, number};
+use super::{error::TraceError, kind::Format};
 use crate::sampling::chat::object;
 
 #[derive(Debug, Clone, PartialEq)]

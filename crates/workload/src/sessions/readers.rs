@@ -25,10 +25,8 @@ use tacho_core::json::{self, Dict, Value};
 use super::blocks::{self, Layout, Scope};
 use super::error::{Place, TraceError};
 use super::model::{Blocks, Edge, History, Pool, Prompt, Step, Take, Trace, Turn, clean, from_s};
-use super::notes::Notes;
-use super::options::Options;
-use super::row::Row;
 use super::source::{Document, Source};
+use super::{notes::Notes, options::Options, row::Row};
 
 type Result<T> = std::result::Result<T, TraceError>;
 

@@ -3,9 +3,8 @@
 use tacho_core::bounded::{Pause, ScheduledTime};
 use tacho_pyrand::Random;
 
-use super::error::TraceError;
-use super::limits::check_steps;
 use super::model::{Edge, History, Step, Trace, Turn, clean};
+use super::{error::TraceError, limits::check_steps};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scaling {

@@ -6,14 +6,9 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::{self, Dict, Value};
 
 use super::error::{Place, TraceError};
-use super::kind::Format;
-use super::model::Trace;
-use super::row::Row;
-use crate::sources::cell::Cell;
-use crate::sources::csv::Table;
-use crate::sources::layout::unpacked;
-use crate::sources::parquet::ParquetFile;
+use super::{kind::Format, model::Trace, row::Row};
 use crate::sources::{arrow, read_text};
+use crate::{sources::cell::Cell, sources::csv::Table, sources::layout::unpacked, sources::parquet::ParquetFile};
 
 #[derive(Debug)]
 pub(crate) struct Source {

@@ -4,13 +4,8 @@ use std::collections::HashMap;
 
 use tacho_core::json::Value;
 
-use super::error::TraceError;
-use super::kind::Format;
 use super::model::{Edge, History, Prompt, Step, Take, Trace, Turn};
-use super::notes::Notes;
-use super::options::Options;
-use super::row::Row;
-use super::source::Source;
+use super::{error::TraceError, kind::Format, notes::Notes, options::Options, row::Row, source::Source};
 
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;

@@ -3,9 +3,8 @@
 use tacho_pyrand::{Globals, RandomState};
 use tacho_text::Tokenizer;
 
-use super::error::TraceError;
-use super::kind::Format;
 use super::model::{History, Prompt, Trace};
+use super::{error::TraceError, kind::Format};
 use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 
 /// Maximum attempts to find a text with the desired number of tokens.

@@ -3,8 +3,7 @@
 use tacho_core::bounded::Pause;
 use tacho_pyrand::RandomState;
 
-use super::error::TraceError;
-use super::model::Trace;
+use super::{error::TraceError, model::Trace};
 
 /// The distribution of think times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]

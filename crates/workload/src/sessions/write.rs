@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 
-use super::error::TraceError;
-use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
+use super::{error::TraceError, kind::Format};
 use crate::sampling::chat::{message, object};
 
 impl Trace {

@@ -1,11 +1,9 @@
 //! Rows that a command of the user prints: one JSON object per line, read until there are enough.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, path::Path, process::Stdio};
 
 use ring::digest::{Context, SHA256};
 use tacho_core::command::{ChildGroup, Messages, ended_how, shell};

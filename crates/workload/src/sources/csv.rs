@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use super::layout::unpacked;
-use super::read_rows;
+use super::{layout::unpacked, read_rows};
 use crate::Error;
 
 /// A table whose records are parsed one by one, so that a large one is never in memory as fields.

@@ -7,8 +7,7 @@ use tacho_core::json::{self, Dict, Value};
 
 use super::read_rows;
 use crate::error::{Error, ImageProblem};
-use crate::media::links::shown;
-use crate::parallel;
+use crate::{media::links::shown, parallel};
 
 /// The objects of a file and their positions.
 #[derive(Debug, Clone)]

@@ -4,12 +4,8 @@ use std::path::Path;
 
 use tacho_core::json::{self, Value, float_repr};
 
-use super::cell::Cell;
 use super::command::{NAME, Printed};
-use super::csv;
-use super::jsonl::Lines;
-use super::layout::kind_of;
-use super::table::Table;
+use super::{cell::Cell, csv, jsonl::Lines, layout::kind_of, table::Table};
 use crate::Error;
 
 pub(crate) const FIELDS: [&str; 13] = [

@@ -1,12 +1,10 @@
 //! Parquet files: their row counts, and the rows of one row group at a time.
 
-use std::fs::File;
-use std::path::Path;
+use std::{fs::File, path::Path};
 
-use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use parquet::{errors::ParquetError, file::metadata::RowGroupMetaData};
 
 use tacho_text::guarded;
 

@@ -9,13 +9,9 @@ use tacho_core::json;
 use tacho_text::guarded;
 
 use super::cell::{Cell, unify};
-use super::jsonl::parse_object;
 use super::layout::{kind_of, unpacked};
-use super::order::Place;
-use super::parquet::ParquetFile;
-use super::{arrow, csv, read_text};
-use crate::limits::MAX_ROWS;
-use crate::{Error, parallel};
+use super::{arrow, csv, jsonl::parse_object, order::Place, parquet::ParquetFile, read_text};
+use crate::{Error, limits::MAX_ROWS, parallel};
 
 pub(crate) struct Table {
     files: Vec<DataFile>,

@@ -1,8 +1,7 @@
 //! Suggestions for misspelled flags, commands, and values.
 
 use tacho_args::flag::{Kind, Table};
-use tacho_args::near::nearest;
-use tacho_args::{ConfigError, UsageError};
+use tacho_args::{ConfigError, UsageError, near::nearest};
 use tacho_engine::Profile;
 use tacho_metrics::Caveat;
 use tacho_workload::sessions::Format;

@@ -8,9 +8,8 @@ use super::dataset::{RANDOM_ROWS, SOURCE_ROWS, of_vllm};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RUN, SIM, WORKER_ROWS};
 use super::{Backend, OfflineArgs, refuse_if};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::serve::percentile_list;
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
-use crate::args::shared::live;
+use crate::{args::serve::percentile_list, args::shared::live};
 
 /// Hub datasets with media.
 pub(crate) const MULTIMODAL: &[&str] =

@@ -2,8 +2,7 @@
 
 use tacho_text::TokenizerMode;
 
-use super::throughput::ThroughputArgs;
-use super::{Backend, refuse_if};
+use super::{Backend, refuse_if, throughput::ThroughputArgs};
 use crate::args::error::{Refusal, bad_tokenizer_mode};
 use crate::args::shared::sign_in;
 

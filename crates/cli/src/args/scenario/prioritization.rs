@@ -4,9 +4,8 @@ use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, OWN, SCENARIO, Way, engine_alone, seed};
-use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-use crate::args::shared::tags::NEEDS_SERVER;
+use crate::{args::compare::missing, args::shared::tags::NEEDS_SERVER};
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho prioritization",

@@ -8,10 +8,8 @@ use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDatas
 
 use super::{MAX_SEED, OWN, SCENARIO, SERVER, as_serve};
 use crate::args::error::{ArgError, Refusal, unfit_dataset};
-use crate::args::offline::rows::LIVE;
-use crate::args::serve::ServeArgs;
-use crate::args::shared::live;
 use crate::args::shared::sign_in::{self, SIGN_IN};
+use crate::{args::offline::rows::LIVE, args::serve::ServeArgs, args::shared::live};
 
 const BACKENDS: &[&str] = &[
     "tgi",

@@ -4,13 +4,11 @@ use std::num::NonZeroU32;
 
 use tacho_args::repr::quoted;
 use tacho_client::{BackendKind, Headers, Task};
-use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
-use tacho_core::live::Output;
 use tacho_core::secret::{redact_json_text, redact_url};
+use tacho_core::{Secret, live::Output};
 use tacho_metrics::MetricKind;
-use tacho_run::LoraAssignment;
-use tacho_run::serve::can_check;
+use tacho_run::{LoraAssignment, serve::can_check};
 use tacho_text::TokenizerMode;
 use tacho_workload::{FieldMap, Need, Rows, SERVE_NAMES, Times, dataset};
 

@@ -1,9 +1,7 @@
 //! `--class`: several classes of traffic in one run, each with request and dataset flags of its own.
 
 use tacho_args::declare::*;
-use tacho_args::grammar::Parsed;
-use tacho_args::near::nearest;
-use tacho_args::repr::quoted;
+use tacho_args::{grammar::Parsed, near::nearest, repr::quoted};
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::secret::{REDACTED, looks_secret};
 use tacho_run::experiment::split;

@@ -11,8 +11,7 @@ use tacho_decide::threshold::Threshold;
 use tacho_metrics::GoodputLimits;
 use tacho_text::TokenizerMode;
 
-use super::replicas::split_urls;
-use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
+use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs, replicas::split_urls};
 use crate::args::check::thresholds;
 use crate::args::error::{Refusal, bad_percentile};
 

@@ -3,8 +3,7 @@
 use tacho_args::declare::*;
 
 use super::ServeArgs;
-use crate::args::error::Refusal;
-use crate::args::shared::tags::SETS_LOAD;
+use crate::{args::error::Refusal, args::shared::tags::SETS_LOAD};
 
 pub(super) static MULTI_TURN: Group = group(
     "multi-turn options",

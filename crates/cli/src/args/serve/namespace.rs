@@ -4,12 +4,10 @@
 use tacho_args::flag::{Flag, Origin};
 use tacho_args::repr::{joined, repr};
 use tacho_args::shown::shown;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_core::secret::redact_url;
+use tacho_core::{dict, secret::redact_url};
 
-use super::ServeArgs;
-use super::dataset::BUCKETS;
+use super::{ServeArgs, dataset::BUCKETS};
 use crate::args::shared::{first_entries, logging_entries};
 
 impl ServeArgs {

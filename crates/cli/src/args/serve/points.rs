@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use tacho_args::declare::*;
 
-use super::stops::filling;
-use super::{LoadArgs, ServeArgs};
+use super::{LoadArgs, ServeArgs, stops::filling};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, SETS_LOAD};
 

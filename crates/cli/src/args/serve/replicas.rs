@@ -6,8 +6,7 @@ use tacho_args::declare::*;
 use tacho_client::{Balance, Headers, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFTER};
 use tacho_core::secret::{is_secret_name, redact_url};
 
-use super::ServeArgs;
-use super::check::bad_header;
+use super::{ServeArgs, check::bad_header};
 use crate::args::error::Refusal;
 use crate::args::shared::tags::{NEEDS_SERVER, SAVED};
 

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use tacho_args::Values;
-use tacho_args::grammar::Parsed;
+use tacho_args::{Values, grammar::Parsed};
 use tacho_core::json::{ByKey, Dict, Json, OrDefault, Value, dumps};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 use tacho_run::serve::SAVED_VERSION;

@@ -10,9 +10,7 @@ use tacho_args::declare::*;
 use tacho_core::json::Dict;
 use tacho_loadgen::{Stage, Stages};
 
-use super::groups::LOAD;
-use super::stops::StopArgs;
-use super::{ClassArgs, LoadArgs, ServeArgs};
+use super::{ClassArgs, LoadArgs, ServeArgs, groups::LOAD, stops::StopArgs};
 use crate::args::error::Refusal;
 use crate::args::shared::tags::{PER_CLASS, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
 

@@ -7,8 +7,7 @@ use tacho_core::json::float_repr;
 use tacho_record::metric::Known;
 use tacho_run::{FailureLimit, Precision};
 
-use super::groups::ENDING;
-use super::{LoadArgs, ServeArgs};
+use super::{LoadArgs, ServeArgs, groups::ENDING};
 use crate::args::error::Refusal;
 use crate::args::shared::tags::{SAVED, SETS_LENGTH, SETS_LOAD};
 

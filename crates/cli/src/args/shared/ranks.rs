@@ -1,7 +1,6 @@
 //! Flags of distributed load generation, for all commands that can run on several ranks.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tacho_args::declare::*;
 use tacho_fleet::{Gather, OnLost, Policy, RankOptions};

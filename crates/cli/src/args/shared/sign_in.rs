@@ -1,12 +1,10 @@
 //! Flags for servers that need more than a fixed key, for all commands that talk to a server.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tacho_args::declare::*;
 
-use crate::args::error::Refusal;
-use crate::args::shared::tags::NEEDS_SERVER;
+use crate::{args::error::Refusal, args::shared::tags::NEEDS_SERVER};
 
 pub(crate) static SIGN_IN: Group = group(
     "sign-in options",

@@ -6,8 +6,7 @@ use tacho_client::BackendKind;
 use tacho_core::json::{Value, dumps};
 use tacho_testkit::golden_json;
 
-use crate::args::serve::TABLE;
-use crate::args::sweep;
+use crate::{args::serve::TABLE, args::sweep};
 
 fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()

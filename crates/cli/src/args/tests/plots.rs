@@ -5,9 +5,8 @@ use tacho_core::json::dumps;
 use tacho_testkit::golden_json;
 
 use super::*;
-use crate::args::compare::CompareArgs;
-use crate::args::gate::GateArgs;
 use crate::args::sweep::{plot, plot_pareto};
+use crate::{args::compare::CompareArgs, args::gate::GateArgs};
 
 fn assert_like(table: &Table, golden: &str) {
     let golden = golden_json(golden);

@@ -5,9 +5,8 @@ use tacho_args::grammar::Wanted;
 use tacho_args::help::{SCREEN, flags_of, help};
 
 use super::*;
-use crate::args::help::topics::TOPICS;
-use crate::args::program::SECTIONS;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
+use crate::{args::help::topics::TOPICS, args::program::SECTIONS};
 
 #[test]
 fn help_explains_every_usable_flag() {

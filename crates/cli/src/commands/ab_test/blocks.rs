@@ -5,22 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use tacho_core::EventSink;
-use tacho_core::json::Value;
+use tacho_core::{EventSink, json::Value};
 use tacho_record::{RunRecord, StoredRun};
-use tacho_report::Progress;
 use tacho_report::json::{Detail, ResultFile, SaveMode, save};
-use tacho_report::style::short_tick;
+use tacho_report::{Progress, style::short_tick};
 use tacho_run::ab_test::{Arm, Block, Blocks, Outcome, Outputs};
 use tacho_run::experiment::{Host, split};
 
 use super::{progress, say};
 use crate::args::ab_test::{AbTestArgs, Server};
-use crate::args::serve::ServeArgs;
 use crate::commands::screen::{Lines, Screen};
-use crate::commands::serve::run_block;
 use crate::commands::sweep::{Commands, is_tacho, make_directory, supervised};
-use crate::interrupt::Interrupt;
+use crate::{args::serve::ServeArgs, commands::serve::run_block, interrupt::Interrupt};
 
 /// Seconds until a started server must be ready, unless `--ready-check-timeout-sec` says otherwise.
 const READY: u64 = 1800;

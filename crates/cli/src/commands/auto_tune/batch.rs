@@ -1,8 +1,6 @@
 //! Batch mode: runs a JSON list of tunings in order and writes each outcome back into the list.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
+use std::{fs, io::Write, path::Path};
 
 use anyhow::{anyhow, bail};
 use tacho_args::near::nearest;
@@ -12,9 +10,7 @@ use tacho_run::experiment::program_exists;
 
 use super::unused;
 use crate::args::auto_tune::{self, AutoTuneArgs, TuneSettings};
-use crate::commands::screen::Screen;
-use crate::commands::sweep::supervised;
-use crate::exit::Exit;
+use crate::{commands::screen::Screen, commands::sweep::supervised, exit::Exit};
 
 pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: &Screen) -> anyhow::Result<Exit> {
     let mut entries = read(file)?;

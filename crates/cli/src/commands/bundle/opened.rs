@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use tacho_args::Values;
-use tacho_core::Timestamp;
-use tacho_core::files::read_data;
 use tacho_core::json::{Dict, Value};
+use tacho_core::{Timestamp, files::read_data};
 use tacho_decide::verify::{Plan, RowAudit, SeenRow};
 use tacho_record::RunRecord;
 use tacho_record::bundle::{Bundle, LOG, RESULT, WORKLOAD};
@@ -19,8 +18,7 @@ use tempfile::TempDir;
 
 use super::named;
 use super::plan::{Recipe, Source, recorded};
-use crate::commands::serve::log::of_command;
-use crate::commands::serve::with_window;
+use crate::{commands::serve::log::of_command, commands::serve::with_window};
 
 /// The Hub's cache: nothing in a bundle makes this machine download.
 pub(super) fn offline_hub() -> Hub {

@@ -5,26 +5,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use tacho_args::Values;
-use tacho_args::flag::Flag;
-use tacho_core::Request;
+use tacho_args::{Values, flag::Flag};
 use tacho_core::json::{Json, Value, dumps};
-use tacho_core::secret::REDACTED;
+use tacho_core::{Request, secret::REDACTED};
 use tacho_decide::verify::{Plan, Planned};
 use tacho_record::Provenance;
-use tacho_run::experiment::split;
 use tacho_run::serve::{Contact, Prepared, prepare, workload_digest};
-use tacho_run::{ServePlan, TokenizerPlan, WorkloadPlan};
-use tacho_workload::hub::Hub;
-use tacho_workload::{Rows, read_settings};
+use tacho_run::{ServePlan, TokenizerPlan, WorkloadPlan, experiment::split};
+use tacho_workload::{Rows, hub::Hub, read_settings};
 
 use super::opened::offline_hub;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::shared::tags::{
     PER_CLASS, PER_STAGE, SAVED, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD,
 };
-use crate::commands::serve::plan;
-use crate::commands::values_for;
+use crate::{commands::serve::plan, commands::values_for};
 
 /// Flags of these properties make requests and their times.
 const MAKES_REQUESTS: u32 =

@@ -17,17 +17,13 @@ use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, LogPlan, LogStart, prepare, run as run_serve, workload_digest};
 use tacho_sim::Server;
 
-use super::opened::Opened;
-use super::plan::Source;
-use super::verify::Verified;
-use crate::args::bundle::ReproduceArgs;
-use crate::args::program::build;
-use crate::args::serve::ServeArgs;
-use crate::commands::screen::Screen;
+use super::{opened::Opened, plan::Source, verify::Verified};
 use crate::commands::serve::{plan, simulator, verdict};
-use crate::commands::sim::hub;
 use crate::exit::{Exit, note, saved};
-use crate::interrupt::Interrupt;
+use crate::{
+    args::bundle::ReproduceArgs, args::program::build, args::serve::ServeArgs, commands::screen::Screen,
+    commands::sim::hub, interrupt::Interrupt,
+};
 
 /// Difference of hit rates of the prefix cache that changes latencies.
 const CACHE_DIFFERENCE: f64 = 0.05;

@@ -1,27 +1,22 @@
 //! `tacho verify`: checks a bundle and says whether its result is supported by what it holds.
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use anyhow::Context;
-use tacho_core::dict;
-use tacho_core::files::read_settings_text;
 use tacho_core::json::{Dict, Json, Value, dumps_indented};
+use tacho_core::{dict, files::read_settings_text};
 use tacho_decide::verify::{
     Check, Expected, Finding, Plan, RowAudit, Weight, differences, ended_early, of_record, settings_differ, verdict,
 };
 use tacho_metrics::Caveat;
 use tacho_record::bundle::{Bundle, PublicKey};
-use tacho_record::metric::Known;
-use tacho_record::restored::provenance;
+use tacho_record::{metric::Known, restored::provenance};
 use tacho_report::json::{Detail, ResultFile};
 use tacho_report::style::{fold, harmless_line};
 
 use super::opened::Opened;
 use super::plan::{Recomputed, Source};
-use crate::args::bundle::VerifyArgs;
-use crate::args::program::build;
-use crate::exit::Exit;
+use crate::{args::bundle::VerifyArgs, args::program::build, exit::Exit};
 
 /// Relative difference of a metric that is computed from lists in decimal instead of a log.
 const OF_LISTS: f64 = 1e-6;

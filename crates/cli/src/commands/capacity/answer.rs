@@ -5,12 +5,9 @@ use std::path::Path;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Json, Value, dumps_indented};
 use tacho_decide::search::{Criterion, SearchAnswer, Verdict};
-use tacho_report::json::write_text;
-use tacho_report::style::short;
+use tacho_report::{json::write_text, style::short};
 
-use crate::args::capacity::CapacityFlags;
-use crate::commands::say;
-use crate::exit::saved;
+use crate::{args::capacity::CapacityFlags, commands::say, exit::saved};
 
 /// What is searched, and how long at most.
 pub(super) fn header(place: &str, flags: &CapacityFlags) -> String {

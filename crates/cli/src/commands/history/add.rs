@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use tacho_core::json::Dict;
-use tacho_report::dashboard::is_by_product;
-use tacho_report::results;
+use tacho_report::{dashboard::is_by_product, results};
 
 use super::store::Store;
-use crate::args::history::AddArgs;
-use crate::commands::compare::sides::of_log;
 use crate::exit::{Exit, note, shown};
+use crate::{args::history::AddArgs, commands::compare::sides::of_log};
 
 /// Adds every result, and fails at the end if a path that was named has none.
 pub(crate) fn run(args: &AddArgs) -> anyhow::Result<Exit> {

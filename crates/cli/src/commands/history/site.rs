@@ -6,9 +6,8 @@ use tacho_report::history::{entry_page, file, index};
 use tacho_report::json::write_text;
 
 use super::{some, stored};
-use crate::args::history::SiteArgs;
-use crate::commands::sweep::make_directory;
 use crate::exit::{Exit, note, saved};
+use crate::{args::history::SiteArgs, commands::sweep::make_directory};
 
 /// Writes the pages of the entries, then the index. An entry without a page is left out of the index.
 pub(crate) fn run(args: &SiteArgs) -> anyhow::Result<Exit> {

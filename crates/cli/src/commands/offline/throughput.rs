@@ -1,22 +1,18 @@
 //! `tacho throughput`: throughput of a workload submitted at once to an engine or a running server.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
-use tacho_core::json::Value;
-use tacho_core::{EventSink, RunEvent, dict};
+use tacho_core::{EventSink, RunEvent, dict, json::Value};
 use tacho_report::Progress;
 use tacho_run::offline::{OfflineLora, OfflineWorkload, PlanKind, ServedPlan, ThroughputPlan, run_served};
 use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
 use super::{Bench, Session, throughput_workload};
-use crate::args::offline::Backend;
-use crate::args::offline::throughput::ThroughputArgs;
-use crate::commands::serve::log::required;
-use crate::commands::sign_in;
-use crate::commands::sim::hub;
-use crate::exit::Exit;
+use crate::{
+    args::offline::Backend, args::offline::throughput::ThroughputArgs, commands::serve::log::required,
+    commands::sign_in, commands::sim::hub, exit::Exit,
+};
 
 const NAME: &str = "throughput";
 

@@ -4,17 +4,15 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use tacho_record::RunRecord;
-use tacho_report::html::run::About;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::json::{Detail, SaveMode, save};
-use tacho_report::plots::dataset;
+use tacho_report::{html::run::About, plots::dataset};
 use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 
-use crate::args::report::ReportCommandArgs;
-use crate::commands::serve::log::of_command;
-use crate::commands::serve::with_window;
-use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
+use crate::{
+    args::report::ReportCommandArgs, commands::serve::log::of_command, commands::serve::with_window, commands::sim::hub,
+};
 
 /// Reports one run, or merges several logs into one report.
 pub(super) fn report(logs: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {

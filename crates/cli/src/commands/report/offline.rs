@@ -11,9 +11,8 @@ use tacho_report::offline as report;
 use tacho_rowlog::{Row, Stored};
 use tacho_run::offline::OFFLINE;
 
-use crate::args::report::ReportCommandArgs;
-use crate::commands::offline::print;
 use crate::exit::{Exit, saved};
+use crate::{args::report::ReportCommandArgs, commands::offline::print};
 
 /// Log flags that apply to offline runs.
 const KNOWN: [&str; 1] = ["--save-result"];

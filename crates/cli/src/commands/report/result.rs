@@ -9,14 +9,11 @@ use tacho_record::restored::{Restored, restored};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
-use tacho_report::plots::dataset;
-use tacho_report::tables::markdown::metric_table;
-use tacho_report::{card, inputs, json::write_text, results};
+use tacho_report::{card, inputs, json::write_text, plots::dataset, results, tables::markdown::metric_table};
 
 use super::log;
-use crate::args::report::ReportCommandArgs;
-use crate::commands::compare::sides::log_of;
 use crate::exit::{Exit, saved, show};
+use crate::{args::report::ReportCommandArgs, commands::compare::sides::log_of};
 
 const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
 

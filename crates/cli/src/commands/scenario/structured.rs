@@ -1,8 +1,6 @@
 //! `tacho structured-output`: times structured outputs and checks them against their constraints.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{path::PathBuf, sync::Arc, sync::atomic::Ordering};
 
 use anyhow::anyhow;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
@@ -11,16 +9,14 @@ use tacho_record::RunRecord;
 use tacho_report::scenario::structured::{self as report, StructuredSetup};
 use tacho_run::scenarios::{answers, save};
 use tacho_run::serve::{Contact, Prepared};
-use tacho_workload::WorkloadSpec;
-use tacho_workload::scenarios::StructuredSpec;
+use tacho_workload::{WorkloadSpec, scenarios::StructuredSpec};
 
 use super::{contact, open, watched, write_json};
-use crate::args::scenario::structured::StructuredArgs;
-use crate::commands::screen::Screen;
-use crate::commands::serve::dry_run;
-use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
-use crate::interrupt::Interrupt;
+use crate::{
+    args::scenario::structured::StructuredArgs, commands::screen::Screen, commands::serve::dry_run, commands::sim::hub,
+    interrupt::Interrupt,
+};
 
 /// Runs the benchmark, or a sweep of benchmarks in order.
 pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {

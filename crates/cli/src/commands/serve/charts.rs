@@ -7,8 +7,7 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::Task;
 use tacho_record::RunRecord;
 use tacho_report::html::timeline::{self, Thresholds};
-use tacho_report::plots::dataset;
-use tacho_report::{Error, names};
+use tacho_report::{Error, names, plots::dataset};
 use tacho_run::serve::Prepared;
 use tacho_workload::{PrefixSharing, WorkloadStats};
 

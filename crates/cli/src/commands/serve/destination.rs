@@ -5,13 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use tacho_record::RunRecord;
-use tacho_report::export::pytorch;
 use tacho_report::json::{Detail, SaveMode, save, try_writing};
-use tacho_report::names;
+use tacho_report::{export::pytorch, names};
 
-use crate::args::serve::ServeArgs;
-use crate::commands::history::store::Store;
-use crate::exit::Misused;
+use crate::{args::serve::ServeArgs, commands::history::store::Store, exit::Misused};
 
 /// Directory and name of the result file and its side files, `None` if no file is requested; and the history.
 pub(super) struct Destination {

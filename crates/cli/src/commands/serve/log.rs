@@ -10,10 +10,8 @@ use tacho_rowlog::Stored;
 use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
 
-use crate::args::program::build;
 use crate::args::serve::{ServeArgs, TABLE};
-use crate::commands::outputs::own_command;
-use crate::commands::values_for;
+use crate::{args::program::build, commands::outputs::own_command, commands::values_for};
 
 const ENDING: &str = "rows";
 

@@ -1,15 +1,13 @@
 //! Maps arguments to a plan.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 use tacho_core::bounded::Pause;
 
 use anyhow::Context;
 use tacho_client::{EndpointSpec, PayloadSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
-use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
-use tacho_core::secret::redact_words;
+use tacho_core::{Secret, secret::redact_words};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings};
 use tacho_record::{Provenance, ServerFacts};
@@ -21,13 +19,9 @@ use tacho_run::{
 };
 use tacho_sim::Server;
 
-use super::replicas;
-use super::workload::workload;
-use crate::args::program::build;
-use crate::args::serve::ServeArgs;
+use super::{replicas, workload::workload};
 use crate::commands::outputs::{command_line, own_command};
-use crate::commands::sign_in;
-use crate::commands::sim::hub;
+use crate::{args::program::build, args::serve::ServeArgs, commands::sign_in, commands::sim::hub};
 
 /// Grace period for requests in flight after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);

@@ -8,19 +8,13 @@ use anyhow::anyhow;
 use tacho_core::json::dumps_indented;
 use tacho_record::points::Point;
 use tacho_report::compare::{CompareSpec, side_by_side, verdicts};
-use tacho_report::json::write_text;
-use tacho_report::style::harmless_line;
-use tacho_report::tables::points;
-use tacho_report::{names, results};
+use tacho_report::{json::write_text, names, results, style::harmless_line, tables::points};
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
 use super::repeats::{named, once, result_path};
 use super::{inform, plan};
-use crate::args::serve::ServeArgs;
-use crate::commands::compare::sides::sides;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{args::serve::ServeArgs, commands::compare::sides::sides, exit::Exit, interrupt::Interrupt};
 
 /// Runs the loads in order. A load that fails is recorded, and the next one runs.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {

@@ -1,14 +1,11 @@
 //! `tacho predict`: the benchmark that `serve` would run, simulated in virtual time.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use tacho_client::Task;
 use tacho_core::{ManualClock, Request, Timestamp};
-use tacho_engine::Machine;
-use tacho_engine::simulation::Arrival;
-use tacho_forecast::EngineTarget;
-use tacho_forecast::predict::Prediction;
+use tacho_engine::{Machine, simulation::Arrival};
+use tacho_forecast::{EngineTarget, predict::Prediction};
 use tacho_record::{PREDICTED_BY, RunRecord};
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
@@ -16,14 +13,11 @@ use tacho_run::serve::{Contact, Prepared, predicted, prepare};
 use tacho_sim::Server;
 use tacho_text::{Tokenizer, prompt_ids};
 
-use super::destination::Destination;
-use super::{charts, findings, inform, plan, simulator};
-use crate::args::serve::ServeArgs;
-use crate::commands::check::code;
-use crate::commands::say;
-use crate::commands::sim::profile;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use super::{charts, destination::Destination, findings, inform, plan, simulator};
+use crate::{
+    args::serve::ServeArgs, commands::check::code, commands::say, commands::sim::profile, exit::Exit,
+    interrupt::Interrupt,
+};
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
@@ -138,8 +132,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::serve::PREDICT;
-    use crate::commands::values_for;
+    use crate::{args::serve::PREDICT, commands::values_for};
     use tacho_record::metric::Known;
 
     /// Metrics whose confidence intervals are checked.

@@ -5,10 +5,8 @@ use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, LogStart, prepare, run_share};
 
 use super::{log, plan, simulator};
-use crate::args::serve::ServeArgs;
-use crate::args::shared::ranks::RankArgs;
 use crate::exit::{Exit, Misused};
-use crate::interrupt::Interrupt;
+use crate::{args::serve::ServeArgs, args::shared::ranks::RankArgs, interrupt::Interrupt};
 
 /// This process's membership, if it is one of several ranks.
 pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {

@@ -4,8 +4,7 @@ use tacho_core::FailureKind;
 use tacho_metrics::Sample;
 use tacho_run::Error;
 
-use crate::args::serve::ServeArgs;
-use crate::exit::Advised;
+use crate::{args::serve::ServeArgs, exit::Advised};
 
 /// Advice for a failure that all requests share.
 pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tacho_core::json::dumps_indented;
 use tacho_record::{MultiRun, RunRecord};
-use tacho_report::json::write_text;
-use tacho_report::{card, inputs, multi_run, names};
+use tacho_report::{card, inputs, json::write_text, multi_run, names};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
@@ -15,10 +14,7 @@ use tacho_sim::Server;
 use super::destination::{Destination, of_run};
 use super::{inform, log, measure, plan, save, screen};
 use crate::args::serve::{self, ServeArgs};
-use crate::commands::outputs::own_command;
-use crate::commands::report;
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{commands::outputs::own_command, commands::report, exit::Exit, interrupt::Interrupt};
 
 /// Runs the repetitions in order. Stops after an interrupted run or one without a successful request.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {

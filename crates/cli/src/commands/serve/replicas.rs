@@ -3,8 +3,7 @@
 use tacho_client::{MAX_REPLICAS, ReplicaSpec, Url, addresses_of, proxy_for};
 
 use super::plan::base_path;
-use crate::args::serve::ServeArgs;
-use crate::exit::Misused;
+use crate::{args::serve::ServeArgs, exit::Misused};
 
 /// All servers of a run, at least one. `variable` reads the environment.
 pub(super) fn list(

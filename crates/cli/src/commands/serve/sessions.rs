@@ -9,8 +9,7 @@ use tacho_workload::sessions::{Format, InProgress, Options, SyntheticSpec, Think
 
 use super::workload::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
-use crate::commands::convert::trace_format;
-use crate::exit::misused;
+use crate::{commands::convert::trace_format, exit::misused};
 
 /// The sessions of the run: from a file, from a saved workload, or generated.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {

@@ -1,16 +1,13 @@
 //! The embedded simulator as the server under test.
 
-use tacho_args::command::read;
-use tacho_args::grammar::Parsed;
+use tacho_args::{command::read, grammar::Parsed};
 use tacho_engine::EngineSpec;
 use tacho_run::experiment::{option, split};
 use tacho_sim::{Server, SimSpec};
 
-use crate::args::ArgError;
-use crate::args::serve::ServeArgs;
 use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
-use crate::exit::Misused;
+use crate::{args::ArgError, args::serve::ServeArgs, exit::Misused};
 
 /// Starts the simulator on a free port if `--sim` is set; it stops when the value is dropped.
 pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {

@@ -113,8 +113,7 @@ pub(in crate::commands) fn source(args: &ServeArgs) -> Source<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::serve::TABLE;
-    use crate::commands::values_for;
+    use crate::{args::serve::TABLE, commands::values_for};
 
     #[test]
     fn repeated_runs_with_other_seeds_draw_every_class_anew() {

@@ -1,25 +1,20 @@
 //! Commands of an experiment: tacho's own clients and simulators in this process, other programs as processes.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::bail;
-use tacho_core::json::Dict;
-use tacho_core::{EventSink, RunEvent};
-use tacho_report::console;
-use tacho_report::json::write_text;
+use tacho_core::{EventSink, RunEvent, json::Dict};
+use tacho_report::{console, json::write_text};
 use tacho_run::experiment::{Bench, Failure, Host, ProcessHost, Running, Supervised, Tools, option, program_exists};
 use tacho_run::serve::KnownReferences;
 use tacho_sim::Server;
 
 use super::command::{is_tacho, serve_args, sim_args};
-use super::files::Files;
-use super::ranks::Conductor;
+use super::{files::Files, ranks::Conductor};
 use crate::commands::serve::{is_failed_rule, result, run_inside};
-use crate::commands::sim::spec;
-use crate::exit::Exit;
+use crate::{commands::sim::spec, exit::Exit};
 
 pub(crate) struct Commands<'a> {
     processes: ProcessHost,

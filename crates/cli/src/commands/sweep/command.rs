@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use tacho_args::Values;
-use tacho_args::flag::Table;
+use tacho_args::{Values, flag::Table};
 use tacho_core::secret::redact_words;
 
-use crate::args::error::ArgError;
-use crate::args::help::suggest;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::shared::tags::{ONE_RUN, SCREEN};
 use crate::args::sim::{self, SimArgs};
 use crate::commands::{COMMANDS, values_for};
+use crate::{args::error::ArgError, args::help::suggest};
 
 pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tacho_client::BackendKind;
-use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
-use tacho_core::secret::redact_words;
+use tacho_core::{dict, secret::redact_words};
 use tacho_run::sweep::SweepPlan;
 use tacho_workload::file_digest;
 

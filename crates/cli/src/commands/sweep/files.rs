@@ -1,19 +1,16 @@
 //! Files of an experiment. Each is written atomically, and an interrupted run does not count as a result.
 
-use std::cell::RefCell;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{cell::RefCell, fs};
 
 use tacho_core::json::{Dict, Json, Value, dumps_indented, parse};
 use tacho_decide::search::SearchAnswer;
-use tacho_report::inputs;
-use tacho_report::json::write_text;
 use tacho_report::tables::sweep::{stats_csv, summary_csv};
+use tacho_report::{inputs, json::write_text};
 use tacho_run::experiment::{Archive, Failure};
 
 use super::outcome;
-use crate::commands::history::store::Store;
-use crate::exit;
+use crate::{commands::history::store::Store, exit};
 
 #[derive(Default)]
 pub(crate) struct Files {

@@ -1,7 +1,6 @@
 //! `tacho sweep plot`: draws curves from the results of a sweep.
 
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use anyhow::{Context, bail};
 use tacho_core::json::Dict;

@@ -5,10 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, chart_page};
-use tacho_report::inputs;
-use tacho_report::json::write_text;
-use tacho_report::plots::pareto::Pareto;
-use tacho_report::plots::sweep::read_sweep;
+use tacho_report::{inputs, json::write_text, plots::pareto::Pareto, plots::sweep::read_sweep};
 
 use super::plot::save;
 use crate::args::sweep::plot_pareto::ParetoArgs;

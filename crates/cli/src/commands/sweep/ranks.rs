@@ -10,10 +10,8 @@ use tacho_run::sweep::SweepPlan;
 use tacho_sim::Server;
 
 use super::command::{is_tacho, serve_args};
-use crate::args::sweep::SweepArgs;
 use crate::commands::serve::ranks::{check, found, share};
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::{args::sweep::SweepArgs, exit::Exit, interrupt::Interrupt};
 
 /// This process's membership, if it is one of several ranks.
 pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {

@@ -1,13 +1,10 @@
 //! A server that repeats every secret it is sent, in every form and at every place of a response.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::{collections::BTreeSet, io::Write, net::TcpStream};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use tacho_testkit::scripted::{Keep, Scripted};
 use tacho_testkit::wire::{Seen, write_plain};

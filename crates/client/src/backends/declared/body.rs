@@ -1,7 +1,6 @@
 //! The body of a request as a template over the request.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::yaml::{Node, Tree};

@@ -7,10 +7,9 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCou
 use super::Declared;
 use super::program::{Found, Hit};
 use super::spec::{ResponseSpec, Tokens, Use};
-use crate::backends::Expected;
 use crate::backends::row::{NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token};
 use crate::backends::scan::{Cursor, Kind, unescape};
-use crate::backends::template::Template;
+use crate::{backends::Expected, backends::template::Template};
 
 /// Decodes the events of one response, or a response that is one event.
 #[derive(Debug)]

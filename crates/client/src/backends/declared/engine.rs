@@ -1,9 +1,7 @@
 //! The template engine of bodies. The templates of a user's file run in a helper process with limits on memory and
 //! time; without one, in tests, they run here, limited in their steps only.
 
-use std::io;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{io, os::unix::net::UnixStream, time::Duration};
 
 use minijinja::value::{Kwargs, Value as Jinja, ValueKind};
 use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind, Expression};

@@ -3,8 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::Declared;
-use super::engine::Engine;
+use super::{Declared, engine::Engine};
 
 macro_rules! files {
     ($($name:literal,)*) => {

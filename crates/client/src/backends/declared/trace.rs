@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_core::secret::ServerText;
-use tacho_core::{Mutex, Timestamp};
+use tacho_core::{Mutex, Timestamp, secret::ServerText};
 
 use super::program::{Found, Hit};
 use super::spec::Selector;

@@ -4,9 +4,7 @@ use flate2::Crc;
 use tacho_core::json::write_str;
 
 use super::BadFrame;
-use crate::backends::Flow;
-use crate::backends::declared::Prefix;
-use crate::backends::sse::MAX_EVENT;
+use crate::{backends::Flow, backends::declared::Prefix, backends::sse::MAX_EVENT};
 
 /// A body of frames with a binary head.
 #[derive(Debug)]

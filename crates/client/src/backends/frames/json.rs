@@ -1,8 +1,7 @@
 //! JSON values one after another, with or without white space or commas between them, or as the items of one list.
 
 use super::BadFrame;
-use crate::backends::Flow;
-use crate::backends::sse::MAX_EVENT;
+use crate::{backends::Flow, backends::sse::MAX_EVENT};
 
 #[derive(Debug, Default)]
 pub(in crate::backends) struct Values {

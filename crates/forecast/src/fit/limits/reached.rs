@@ -4,8 +4,7 @@
 use super::budget::Budget;
 pub use super::budget::Held;
 use super::queue::{Queue, Run};
-use crate::fit::steps::Cluster;
-use crate::fit::trace::Traced;
+use crate::{fit::steps::Cluster, fit::trace::Traced};
 
 /// Finished sequences after which the batch must have been refilled.
 const MIN_REFILLS: usize = 5;

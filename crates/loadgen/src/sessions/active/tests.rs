@@ -1,5 +1,4 @@
-use std::collections::HashSet;
-use std::io;
+use std::{collections::HashSet, io};
 
 use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Mutex, Outcome, Request};
 use tacho_pyrand::RandomState;

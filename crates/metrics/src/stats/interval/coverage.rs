@@ -3,8 +3,7 @@
 //! servers are in the grid of `tests/intervals.rs` of tacho-record.
 
 use super::{Recorded, Saturation, Spread, Values, few_queues, values};
-use crate::statistics::Statistic;
-use crate::{Sample, Samples};
+use crate::{Sample, Samples, statistics::Statistic};
 use tacho_pyrand::Generator;
 
 /// A process with known mean and percentiles.

@@ -2,12 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::saturation::few_queues;
-use super::spread::Spread;
-use super::values::Values;
-use crate::latency::successes;
-use crate::samples::by_sent::BySent;
-use crate::{Sample, Samples, Setup};
+use super::{saturation::few_queues, spread::Spread, values::Values};
+use crate::{Sample, Samples, Setup, latency::successes, samples::by_sent::BySent};
 
 /// Beyond this number, gaps between tokens are thinned by whole requests: they would hardly narrow an interval.
 const MAX_GAPS: usize = 1 << 18;

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use super::CONFIDENCE;
 use super::distribution::{beta_quantile, binomial_quantile, student};
-use super::long_run_variance::long_run_variance;
 use super::values::{Accuracy, MIN_EFFECTIVE, Values};
+use super::{CONFIDENCE, long_run_variance::long_run_variance};
 use crate::percentile::percentile;
 use crate::statistics::{Statistic, mean, standard_deviation};
 

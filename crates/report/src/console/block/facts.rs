@@ -1,15 +1,12 @@
 //! The labelled lines of the block.
 
 use tacho_metrics::phase_energy::{Coefficient, by_phase};
-use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Caveat, Interval, Steady};
-use tacho_record::RunRecord;
-use tacho_record::metric::Known;
+use tacho_metrics::{Caveat, Interval, Steady, vocabulary::Concept};
+use tacho_record::{RunRecord, metric::Known};
 
 use super::table::{bounds, bounds_as};
 use crate::failures::{Failures, by_kind};
-use crate::json::telemetry::per;
-use crate::style::short;
+use crate::{json::telemetry::per, style::short};
 
 /// Least completions in a steady state whose means are printed.
 const MIN_STEADY_COMPLETIONS: f64 = 50.0;

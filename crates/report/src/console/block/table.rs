@@ -1,7 +1,6 @@
 //! The table of the block: rates and latencies with their confidence intervals.
 
-use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{Caveat, Interval, MetricKind, Statistics};
+use tacho_metrics::{Caveat, Interval, MetricKind, Statistics, statistics::Statistic};
 use tacho_record::metric::{Known, TIMES, Timed};
 use tacho_record::{Estimate, RunRecord};
 

@@ -4,16 +4,14 @@
 use std::borrow::Cow;
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::live::Output;
-use tacho_core::{StageSpan, dict};
+use tacho_core::{StageSpan, dict, live::Output};
 use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;
 
 use super::served;
-use crate::console::not_steady;
-use crate::distinct::distinct;
 use crate::series::{self, LatencyOverTime, OverTime};
+use crate::{console::not_steady, distinct::distinct};
 
 const BARS: usize = 48;
 /// Requests whose own timeline is shown.

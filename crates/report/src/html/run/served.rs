@@ -1,10 +1,7 @@
 //! Series of the server and the machines, on the page's time axis and with common names.
 
-use tacho_core::dict;
-use tacho_core::json::Value;
-use tacho_metrics::telemetry::Track;
-use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{ServerMetrics, Telemetry};
+use tacho_core::{dict, json::Value};
+use tacho_metrics::{ServerMetrics, Telemetry, telemetry::Track, vocabulary::Concept};
 use tacho_record::RunRecord;
 
 use crate::distinct::distinct;

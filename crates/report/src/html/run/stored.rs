@@ -3,11 +3,10 @@
 use tacho_record::StoredRun;
 use tacho_record::metric::{Known, METRICS, Part};
 
-use crate::compare::settings::settings;
 use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, facts_table, page as whole_page};
-use crate::plots::in_words;
 use crate::verdict::{Severity, stored_worst, word};
+use crate::{compare::settings::settings, plots::in_words};
 
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();

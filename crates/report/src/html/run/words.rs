@@ -1,8 +1,7 @@
 //! The page's texts: the head with verdict and headline metrics, all metrics, and the settings.
 
 use tacho_metrics::{MetricKind, RankUse};
-use tacho_record::RunRecord;
-use tacho_record::metric::Known;
+use tacho_record::{RunRecord, metric::Known};
 
 use super::About;
 use crate::console::{audio_times, bounds, costs, interval_of as interval, within_slo};

@@ -1,7 +1,6 @@
 //! Charts over time in text: braille lines and areas with axes, sparklines, and a heat strip of latencies.
 
-use tacho_core::StageSpan;
-use tacho_core::live::Histogram;
+use tacho_core::{StageSpan, live::Histogram};
 
 use crate::live::cells::{Area, Grid, Style, columns};
 use crate::live::monitor::{Point, Snapshot};

@@ -1,14 +1,12 @@
 //! The curves of a panel: means over runs with confidence intervals, and the styles that distinguish curves.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::interval::half_width;
-use tacho_metrics::statistics::mean;
+use tacho_metrics::{interval::half_width, statistics::mean};
 use tacho_record::metric::Known;
 
 use super::data::{natural, python_text};
-use crate::distinct::by_key;
-use crate::inputs;
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
+use crate::{distinct::by_key, inputs};
 
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
 

@@ -6,10 +6,9 @@ use tacho_metrics::statistics::mean;
 use super::curves::{CurveStyles, Points, number};
 use super::data::{Combination, keys, natural, python_text};
 use super::{Curves, SweepPlotSpec, swept};
-use crate::Error;
 use crate::distinct::{by_key, distinct};
 use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
-use crate::tables::markdown::Table;
+use crate::{Error, tables::markdown::Table};
 
 type Group = Vec<(String, String)>;
 

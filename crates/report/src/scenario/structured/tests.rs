@@ -1,8 +1,6 @@
 use serde_json::Value as Json;
-use tacho_core::FailureKind;
-use tacho_core::json::dumps;
-use tacho_metrics::structured::Verdict;
-use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, Setup};
+use tacho_core::{FailureKind, json::dumps};
+use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, Setup, structured::Verdict};
 use tacho_testkit::{golden_files, golden_json};
 
 use super::*;

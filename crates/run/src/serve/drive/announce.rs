@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use tacho_core::json::float_repr;
 use tacho_core::live::{LiveBoard, LoadTitle};
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, json::float_repr};
 use tacho_loadgen::Timeline;
 
-use crate::plan::ServePlan;
-use crate::serve::prepare::Prepared;
+use crate::{plan::ServePlan, serve::prepare::Prepared};
 
 /// Notes on the request rate and the concurrency limit.
 pub(crate) fn traffic(plan: &ServePlan, timeline: &Timeline, sink: &dyn EventSink) {

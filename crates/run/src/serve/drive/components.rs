@@ -7,13 +7,10 @@ use tacho_client::{Client, PayloadSpec};
 use tacho_core::{Counters, SystemClock};
 use tacho_loadgen::StopSignal;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::probe::Probe;
-use crate::serve::drive::profiler::BusyProfiler;
-use crate::serve::drive::scrape::Scraper;
-use crate::serve::prepare::Prepared;
-use crate::telemetry::Telemetries;
+use crate::{
+    Error, plan::ServePlan, serve::drive::probe::Probe, serve::drive::profiler::BusyProfiler,
+    serve::drive::scrape::Scraper, serve::prepare::Prepared, telemetry::Telemetries,
+};
 
 /// The client and the background tasks of a run, ready to start.
 pub(crate) struct Components {

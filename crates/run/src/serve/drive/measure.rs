@@ -1,21 +1,18 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
-use tacho_core::live::LiveRecorder;
-use tacho_core::{Fan, Observation, RowSink, Timestamp, Watcher};
+use tacho_core::{Fan, Observation, RowSink, Timestamp, Watcher, live::LiveRecorder};
 use tacho_fleet::Coordinator;
 use tacho_loadgen::{RpsChange, Timeline};
 use tacho_metrics::{Caveat, RateChange};
 
-use crate::Error;
 use crate::serve::drive::row_command::{RowCommand, WriteRow};
 use crate::serve::drive::{DriveOutput, RunContext};
-use crate::serve::finish::record::WallClock;
-use crate::serve::finish::samples::SampleSpec;
-use crate::serve::log::RowLog;
-use crate::serve::log::rows::Rows;
 use crate::serve::log::store::{RowStore, Texts};
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers};
-use crate::serve::stops::Stops;
+use crate::{
+    Error, serve::finish::record::WallClock, serve::finish::samples::SampleSpec, serve::log::RowLog,
+    serve::log::rows::Rows, serve::stops::Stops,
+};
 
 pub(crate) struct RunOutput<'a> {
     pub(crate) output: DriveOutput,

@@ -2,13 +2,11 @@
 //! run never waits for it. What the command does not get in time is dropped and counted.
 
 use std::io::{Write, stderr};
-use std::os::fd::AsFd;
 use std::process::{ChildStdin, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::{os::fd::AsFd, sync::Arc, time::Duration};
 
 use tacho_core::command::{ChildGroup, Messages, ended_how, shell};
 use tacho_core::{Observation, Timestamp, Watcher};

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use tacho_client::EndpointSpec;
 use tacho_client::control::{Caller, metrics_page};
-use tacho_core::live::LiveBoard;
-use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
+use tacho_core::{Clock, EventSink, RunEvent, SystemClock, live::LiveBoard};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
 
-use crate::Error;
-use crate::plan::ServePlan;
+use crate::{Error, plan::ServePlan};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest sleep, so that the end of the run is noticed.

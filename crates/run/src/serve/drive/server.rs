@@ -10,12 +10,10 @@ use tacho_metrics::server_metrics::{cache_settings, engine};
 use tacho_record::{Provenance, ServerFacts};
 use tacho_rowlog::this_host;
 
-use crate::plan::ServePlan;
-use crate::serve::drive::announce;
-use crate::serve::drive::components::Components;
-use crate::serve::drive::profiler::Profiling;
-use crate::serve::drive::scrape::Scrape;
-use crate::serve::prepare::Prepared;
+use crate::{
+    plan::ServePlan, serve::drive::announce, serve::drive::components::Components, serve::drive::profiler::Profiling,
+    serve::drive::scrape::Scrape, serve::prepare::Prepared,
+};
 
 /// Timeout of the last scrape after an interrupt.
 const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(1);

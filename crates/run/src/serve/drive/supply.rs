@@ -1,9 +1,8 @@
 //! Requests generated during the run: a duration-limited run under a concurrency limit needs as many as the server
 //! completes. They use subsequent seeds and are generated on a separate thread, well before they are needed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_core::{Counters, EventSink, Request, RunEvent, Shard};
 use tacho_loadgen::Supply;

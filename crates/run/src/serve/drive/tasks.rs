@@ -3,8 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use tacho_core::json::float_repr;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, json::float_repr};
 use tacho_loadgen::{Driven, Error as DriveError, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 

@@ -1,7 +1,6 @@
 //! The default number of client threads.
 
-use std::collections::HashSet;
-use std::num::NonZero;
+use std::{collections::HashSet, num::NonZero};
 
 /// All physical cores available to this process except one, which is left to the rest of the machine.
 pub fn default_workers() -> usize {

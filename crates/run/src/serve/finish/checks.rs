@@ -3,10 +3,8 @@
 
 use std::borrow::Cow;
 
-use tacho_client::Rules;
-use tacho_client::control::TokenizeServer;
-use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_client::{Rules, control::TokenizeServer};
+use tacho_core::{Content, Request, json::Value};
 use tacho_metrics::{Caveat, Sample};
 use tacho_record::RunRecord;
 use tacho_workload::{BLOCK, PrefixSharing, Requests};

@@ -11,8 +11,7 @@ use tacho_metrics::{
 use tacho_record::{Measured, RunRecord};
 
 use crate::plan::{ServePlan, WorkloadPlan};
-use crate::serve::drive::scrape::Scrape;
-use crate::serve::prepare::Prepared;
+use crate::{serve::drive::scrape::Scrape, serve::prepare::Prepared};
 
 /// Format of a run's start time in results.
 const STARTED: &str = "%Y-%m-%dT%H:%M:%S%.6f%:z";

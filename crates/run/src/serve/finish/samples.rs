@@ -2,17 +2,12 @@
 
 use std::collections::HashMap;
 
-use tacho_core::json::Value;
-use tacho_core::{LabelPool, Observation, RequestInfo};
+use tacho_core::{LabelPool, Observation, RequestInfo, json::Value};
 use tacho_loadgen::WorkerStats;
 use tacho_metrics::{Caveat, Gather, Sample, Samples, Setup, TokenCounter};
 use tacho_text::Tokenizer;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::log::rows::Rows;
-use crate::serve::prepare::Prepared;
-use crate::serve::request_table::Compact;
+use crate::{Error, plan::ServePlan, serve::log::rows::Rows, serve::prepare::Prepared, serve::request_table::Compact};
 
 pub(crate) struct SampleSpec<'a> {
     pub(crate) setup: &'a Setup,

@@ -7,13 +7,10 @@ use tacho_record::logged;
 use tacho_rowlog::{Manifest, this_host};
 use tacho_workload::sessions::TraceError;
 
-use crate::Error;
 use crate::plan::{ServePlan, TokenizerPlan};
-use crate::serve::drive::supply::is_endless;
 use crate::serve::log::resume::{Earlier, reopen};
 use crate::serve::log::{LogPlan, LogStart, RowLog};
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
+use crate::{Error, serve::drive::supply::is_endless, serve::prepare::Prepared, serve::prepare::identity::RunIdentity};
 
 /// The log of a run, and the run that it resumes.
 #[derive(Default)]

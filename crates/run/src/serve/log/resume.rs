@@ -8,9 +8,8 @@ use tacho_loadgen::Driven;
 use tacho_metrics::{Caveat, Setup};
 use tacho_rowlog::{Log, Row, Span, Stored};
 
-use crate::Error;
 use crate::serve::finish::record::{self, WallClock};
-use crate::serve::log::rows::Rows;
+use crate::{Error, serve::log::rows::Rows};
 
 pub(crate) struct Earlier {
     /// Its log, which keeps the rows.

@@ -1,7 +1,6 @@
 //! Storage of rows: they are logged, and those that the log does not have stay in memory.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tacho_core::secret::mask_known;
 use tacho_core::stage::STAGE;
@@ -10,11 +9,8 @@ use tacho_loadgen::Timeline;
 use tacho_record::logged;
 use tacho_rowlog::Origin;
 
-use crate::plan::ServePlan;
-use crate::serve::finish::record::WallClock;
-use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
-use crate::serve::outputs::Judge;
+use crate::{plan::ServePlan, serve::finish::record::WallClock, serve::log::RowLog, serve::outputs::Judge};
 
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_core::json::Value;
-use tacho_core::{EventSink, Observation, RunEvent};
+use tacho_core::{EventSink, Observation, RunEvent, json::Value};
 use tacho_metrics::Caveat;
 use tacho_rowlog::{Error as LogError, Log, Manifest, Origin, Written};
 

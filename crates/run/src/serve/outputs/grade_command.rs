@@ -2,9 +2,8 @@
 //! runs after the run: however slow a grader is, no request waits for it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
+use std::{process::Stdio, sync::mpsc::RecvTimeoutError};
 
 use tacho_core::command::{ChildGroup, ended_how, shell};
 use tacho_core::json::{Dict, Value, dumps, parse};

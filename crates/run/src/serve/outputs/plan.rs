@@ -1,8 +1,7 @@
 //! What is done with the outputs of a run.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
+use std::{collections::HashMap, path::PathBuf};
 use tacho_core::Mutex;
 
 use tacho_client::{BackendKind, EndpointSpec};

@@ -1,9 +1,7 @@
 //! The reference outputs: chosen requests are sent one at a time before the run, twice, so that what differs without
 //! load is known too. Further runs of an experiment know those of equal requests.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use tacho_client::control::{Caller, first_model};
 use tacho_client::{EndpointSpec, PayloadSpec, RequestIdentity};
@@ -12,14 +10,11 @@ use tacho_core::{Counters, EventSink, Observation, Request, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_pyrand::Generator;
 
-use super::compare::Traits;
 use super::plan::{CheckPlan, KnownReference, Output, ReferenceSource};
-use super::{Checker, Reference, logprobs};
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::Hash;
-use crate::serve::warmup::send_all;
+use super::{Checker, Reference, compare::Traits, logprobs};
+use crate::{
+    Error, plan::ServePlan, serve::prepare::Prepared, serve::prepare::identity::Hash, serve::warmup::send_all,
+};
 
 /// Makes the references that the plan requests.
 ///

@@ -8,12 +8,11 @@ use tacho_client::RequestIdentity;
 use tacho_metrics::Setup;
 use tacho_record::WORKLOAD_VERSION;
 
-use crate::Error;
 use crate::plan::{Replayed, ServePlan};
-use crate::serve::drive::supply::is_endless;
-use crate::serve::finish::record;
-use crate::serve::prepare::Prepared;
-use crate::serve::request_table::RequestTable;
+use crate::{
+    Error, serve::drive::supply::is_endless, serve::finish::record, serve::prepare::Prepared,
+    serve::request_table::RequestTable,
+};
 
 /// Hexadecimal digits of the digest.
 const DIGITS: usize = 16;

@@ -1,7 +1,6 @@
 //! A prepared workload. It hides the difference between single requests and sessions from the phases of a run.
 
-use tacho_client::control::Caller;
-use tacho_client::{ClientPlan, PayloadSpec, Rules};
+use tacho_client::{ClientPlan, PayloadSpec, Rules, control::Caller};
 use tacho_core::{Request, RowSink};
 use tacho_loadgen::{Drive, Driven, Error as DriveError, Target, Timeline, drive, drive_sessions};
 use tacho_metrics::sessions::Steps;
@@ -9,10 +8,7 @@ use tacho_record::Provenance;
 use tacho_text::Tokenizer;
 use tacho_workload::Requests;
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::SessionWorkload;
+use crate::{Error, plan::ServePlan, serve::request_table::RequestTable, serve::sessions::SessionWorkload};
 
 /// Connections to open in advance if the required number is unknown.
 const PRECONNECT: usize = 16;

@@ -1,16 +1,14 @@
 //! Samples requests from a dataset.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::{MixOrder, Requests, Sampled, WorkloadSpec, sample_in_parts};
 
-use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
-use crate::serve::prepare::Contact;
+use crate::{Error, serve::prepare::Contact};
 
 /// Scheduled times from the dataset; `None` if the schedule sets them.
 pub(crate) fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Option<Vec<f64>>, Error> {

@@ -1,19 +1,15 @@
 //! Saves the workload to a file.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::{fs::File, path::Path};
 
-use tacho_core::json::Dict;
-use tacho_core::{Request, dict};
-use tacho_workload::sessions::Format;
-use tacho_workload::{write_jsonl, write_settings};
+use tacho_core::{Request, dict, json::Dict};
+use tacho_workload::{sessions::Format, write_jsonl, write_settings};
 
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::supply::is_endless;
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::workload_digest;
+use crate::{
+    Error, plan::ServePlan, serve::drive::supply::is_endless, serve::prepare::Prepared,
+    serve::prepare::identity::workload_digest,
+};
 
 pub const SAVED_VERSION: i64 = 2;
 

@@ -1,16 +1,14 @@
 //! Aggregates the rows of rank 0 and, as they arrive, those of the other ranks: all of them go to the stop rules, the live
 //! views, the log and the store. A stop at one rank is passed on to all. With one rank this only passes rows on.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use tacho_core::{Counters, Fan, Observation, RowSink, Shard, Timestamp};
 use tacho_fleet::{Coordinator, Membership, Progress};
 use tacho_loadgen::{StopReason, StopSignal};
 
-use crate::serve::drive::RowReceiver;
-use crate::serve::request_table::RequestTable;
+use crate::{serve::drive::RowReceiver, serve::request_table::RequestTable};
 
 /// Interval between two checks of a wait.
 const POLL: Duration = Duration::from_millis(20);

@@ -8,13 +8,9 @@ use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{Caveat, RankUse};
 use tacho_rowlog::{Stored, this_host};
 
-use super::aggregator::Received;
-use super::{RankClosing, planned};
-use crate::Error;
-use crate::plan::ServePlan;
+use super::{RankClosing, aggregator::Received, planned};
 use crate::serve::drive::supply::{extend_table, is_endless};
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
+use crate::{Error, plan::ServePlan, serve::prepare::Prepared, serve::prepare::identity::RunIdentity};
 
 /// Rows of a log that are read at once.
 const BATCH: usize = 1024;

@@ -1,12 +1,9 @@
 //! The connection of a rank to rank 0 during a run.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use tacho_core::json::Json;
-use tacho_core::{Clock, Counters, Mutex, Observation, SystemClock, Timestamp};
+use tacho_core::{Clock, Counters, Mutex, Observation, SystemClock, Timestamp, json::Json};
 use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
 use tacho_loadgen::{StopReason, StopSignal};
 

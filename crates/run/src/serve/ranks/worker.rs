@@ -1,27 +1,19 @@
 //! A rank other than 0: sends its part of the requests, and passes its rows to rank 0 and to its own log.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
-use tacho_core::json::Json;
-use tacho_core::{Clock, EventSink, Observation, RowSink, Shard, SystemClock, Timestamp};
+use tacho_core::{Clock, EventSink, Observation, RowSink, Shard, SystemClock, Timestamp, json::Json};
 use tacho_fleet::{Start, Worker};
 use tacho_loadgen::StopSignal;
 use tacho_rowlog::Origin;
 
-use super::uplink::Uplink;
-use super::{RankClosing, own_part, take_share};
-use crate::Error;
-use crate::plan::ServePlan;
-use crate::serve::drive::components::Components;
+use super::{RankClosing, own_part, take_share, uplink::Uplink};
 use crate::serve::drive::{RowReceiver, RunContext};
-use crate::serve::log::open::OpenedLog;
-use crate::serve::log::store::Texts;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
-use crate::serve::prepare::Prepared;
-use crate::serve::prepare::identity::RunIdentity;
-use crate::serve::warmup::warm_up;
+use crate::{
+    Error, plan::ServePlan, serve::drive::components::Components, serve::log::open::OpenedLog,
+    serve::log::store::Texts, serve::prepare::Prepared, serve::prepare::identity::RunIdentity, serve::warmup::warm_up,
+};
 
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,6 @@
 //! Settings of sessions.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tacho_loadgen::OnFailure;
 use tacho_workload::SharedPrefixSpec;

@@ -1,17 +1,14 @@
 //! Reads or generates sessions.
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs::File, io};
 
-use tacho_core::dict;
-use tacho_core::json::Dict;
+use tacho_core::{dict, json::Dict};
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, History, Trace, TraceError};
 
 use super::plan::{SessionSource, SessionsPlan, setting};
-use crate::Error;
-use crate::serve::prepare::identity::Hash;
+use crate::{Error, serve::prepare::identity::Hash};
 
 /// Reads the file, if there is one; contacts no server.
 pub(in crate::serve) fn read(plan: &SessionsPlan) -> Result<Option<Trace>, Error> {

@@ -1,7 +1,6 @@
 //! Start times of sessions: as recorded, at a rate, or by a number of concurrent users.
 
-use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::{collections::BinaryHeap, time::Duration};
 
 use tacho_loadgen::ScheduleSpec;
 use tacho_pyrand::RandomState;

@@ -1,27 +1,20 @@
 //! The requests of sessions and their dependencies.
 
-use std::collections::HashSet;
-use std::ops::Range;
-use std::time::Duration;
+use std::{collections::HashSet, ops::Range, time::Duration};
 
 use tacho_client::{BackendKind, ClientPlan};
-use tacho_core::Request;
-use tacho_core::bounded::Pause;
 use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::{Request, bounded::Pause};
 use tacho_fleet::Membership;
 use tacho_loadgen::{Completion, Completions, Graph, Node, OnFailure, Script, SessionPlan};
 use tacho_metrics::sessions::{SessionStep, Steps};
-use tacho_pyrand::RandomState;
-use tacho_pyrand::cpython::Random;
+use tacho_pyrand::{RandomState, cpython::Random};
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, ReceivedResponse, Replay, ReplaySpec, Trace, TraceError};
 
 use super::plan::{SessionsPlan, setting};
 use super::source::described;
-use crate::Error;
-use crate::plan::LoraPlan;
-use crate::serve::prepare::identity::Hash;
-use crate::serve::prepare::lora;
+use crate::{Error, plan::LoraPlan, serve::prepare::identity::Hash, serve::prepare::lora};
 
 /// Seed offset of tool latencies, which keeps other draws unchanged.
 const TOOL_SEED: u32 = 0x7001;

@@ -6,8 +6,7 @@
 //! constant once the first responses are complete. A run is overloaded if it grows from each third of the observed
 //! time to the next.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use tacho_core::{Observation, Timestamp};
 use tacho_loadgen::Timeline;

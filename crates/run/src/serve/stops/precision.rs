@@ -8,8 +8,7 @@ use tacho_metrics::{Sample, Samples, Setup};
 use tacho_record::Estimate;
 
 use super::Rule;
-use crate::plan::Precision;
-use crate::serve::request_table::RequestTable;
+use crate::{plan::Precision, serve::request_table::RequestTable};
 
 /// Least seconds between two checks.
 const MIN_INTERVAL: f64 = 1.0;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tacho_client::control::Caller;
-use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
+use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec, control::Caller};
 use tacho_core::{Counters, EventSink, Failure, FailureKind, Kept, Observation, Request, RunEvent, SystemClock, Work};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;

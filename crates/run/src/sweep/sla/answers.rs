@@ -8,9 +8,7 @@ use tacho_decide::search::{
 };
 use tacho_record::ResultFields;
 
-use super::pair::Pair;
-use super::search::PRECISE;
-use super::{SlaPlan, load_text, marker};
+use super::{SlaPlan, load_text, marker, pair::Pair, search::PRECISE};
 use crate::experiment::{Archive, Failure, Level, Style};
 
 /// The largest measured load that met the criteria.

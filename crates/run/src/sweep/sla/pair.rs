@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use tacho_core::json::{Dict, python_str};
 use tacho_decide::search::{Criterion, LoadLevel, Measurement, load_value};
 use tacho_metrics::statistics::mean;
-use tacho_record::ResultFields;
-use tacho_record::fields::SteadyState;
+use tacho_record::{ResultFields, fields::SteadyState};
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
 use crate::experiment::{
     Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED_RATE, option, required, run_file, spelled, worst,
 };
-use crate::sweep::combination::Combination;
-use crate::sweep::session::Sweep;
 use crate::sweep::workload::{LoadVariable, dataset_size};
+use crate::{sweep::combination::Combination, sweep::session::Sweep};
 
 /// Prefix of the key of a metric of the steady part.
 const STEADY: &str = "steady_";

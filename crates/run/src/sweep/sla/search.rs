@@ -2,23 +2,18 @@
 
 use std::cell::Cell;
 
-use tacho_core::Note;
-use tacho_core::json::Value;
+use tacho_core::{Note, json::Value};
 use tacho_decide::search::{
     Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict, load_value,
 };
 use tacho_metrics::Interval;
-use tacho_record::ResultFields;
-use tacho_record::groups::split;
 use tacho_record::metric::{Known, is_fraction};
+use tacho_record::{ResultFields, groups::split};
 
 use super::answers::{Answer, Answers, Found, client_doubt};
-use super::pair::Pair;
-use super::{level_directory, load_text, marker};
+use super::{level_directory, load_text, marker, pair::Pair};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, explore, required, spelled};
-use crate::sweep::combination::Combination;
-use crate::sweep::session::Sweep;
-use crate::sweep::workload::LoadVariable;
+use crate::{sweep::combination::Combination, sweep::session::Sweep, sweep::workload::LoadVariable};
 
 /// Largest half-width of a model's 95% range, as a multiple of the tolerance.
 pub(super) const PRECISE: f64 = 2.25;

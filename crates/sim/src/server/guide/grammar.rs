@@ -1,7 +1,6 @@
 //! Context-free grammars as rules that refer to each other, and sentences drawn from them.
 
-use super::dice::Dice;
-use super::pattern::Pattern;
+use super::{dice::Dice, pattern::Pattern};
 
 /// Beyond this depth the shallowest alternative is taken.
 const SHALLOW_DEPTH: usize = 12;

@@ -5,8 +5,7 @@ mod string;
 
 use tacho_core::json::{Dict, Value, dumps};
 
-use super::dice::Dice;
-use super::pattern::Pattern;
+use super::{dice::Dice, pattern::Pattern};
 
 /// Beyond this depth only required parts are drawn.
 const OPTIONAL_DEPTH: usize = 6;

@@ -1,8 +1,7 @@
 //! EBNF grammars with `::=`: literals, character classes, groups, alternatives and repetitions.
 
-use super::dice::MAX_PARTS;
 use super::grammar::{Grammar, Node, Rules};
-use super::pattern::Pattern;
+use super::{dice::MAX_PARTS, pattern::Pattern};
 
 const MAX_DEPTH: usize = 200;
 const EXPECTED: &str = "expected a grammar in EBNF: rules such as root ::= \"a\" | \"b\"";

@@ -6,11 +6,10 @@ use serde_json::{Value as Json, json};
 use tacho_core::json::{Value, dumps};
 
 use super::responses::message;
-use crate::server::app::App;
-use crate::server::request::ask::Form;
 use crate::server::request::tools::{Calls, Tool, Wanted};
 use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt, rules, tables, tools, types};
 use crate::server::response::{Choice, Collected, Echo, Events, Generation, Piece, Script, named_event};
+use crate::{server::app::App, server::request::ask::Form};
 use tacho_engine::Finish;
 
 pub(super) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {

@@ -4,10 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Value, json};
 
-use crate::server::app::App;
-use crate::server::request::form::Form;
 use crate::server::request::{Ask, Endpoint, Fields, Problem, Source};
 use crate::server::response::{Collected, Echo, Events, Generation, Piece, Script, done};
+use crate::{server::app::App, server::request::form::Form};
 
 /// Tokens that begin every output of such a model: start, language, task, no timestamps.
 const PROMPT_TOKENS: u64 = 4;

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value as Json, json};
 use tacho_core::json::Value;
 
-use crate::server::app::App;
-use crate::server::engines::Submitted;
-use crate::server::request::ask::too_long;
-use crate::server::request::types::Kind;
 use crate::server::request::{Fields, Outcome, Problem, Prompt, Source, prompt};
-use crate::server::response::vectors;
+use crate::{
+    server::app::App, server::engines::Submitted, server::request::ask::too_long, server::request::types::Kind,
+    server::response::vectors,
+};
 use tacho_engine::Job;
 
 /// Most inputs of a request, as in OpenAI's service: a request with many more would block others for minutes.

@@ -1,24 +1,19 @@
 //! `/v1/realtime`: audio in over a WebSocket, a word of text out for every piece of audio, after a known delay.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
+use std::{collections::VecDeque, io, sync::Arc};
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value as Json, json};
 use tacho_core::json::{Value, parse};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
-use crate::faults::Fault;
-use crate::server::app::App;
-use crate::server::request::problem::ON_PURPOSE;
-use crate::server::response::Usage;
 use crate::server::websocket::{CLOSE, PING, PONG, TEXT, frame, read};
-use crate::server::wire::ResetSwitch;
-use crate::spec::MediaSpec;
+use crate::{
+    faults::Fault, server::app::App, server::request::problem::ON_PURPOSE, server::response::Usage,
+    server::wire::ResetSwitch, spec::MediaSpec,
+};
 
 /// Samples per second, which the protocol fixes.
 const RATE: f64 = 16_000.0;

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tacho_core::json::{Value, dumps};
 
-use crate::server::app::App;
 use crate::server::guide::{Guide, Schema};
-use crate::server::request::ask::Form;
 use crate::server::request::tools::{Calls, Tool, Wanted};
 use crate::server::request::{Ask, Endpoint, Fields, Problem, Source, prompt, rules, tables, tools, types};
-use crate::server::response::store::Kept;
 use crate::server::response::{Collected, Echo, Events, Generation, Piece, Script, named_event};
+use crate::{server::app::App, server::request::ask::Form, server::response::store::Kept};
 use tacho_engine::Finish;
 
 /// The fields of a request that the response object echoes.

@@ -1,19 +1,14 @@
 //! `/v1/audio/speech`: a text in, silence of a known duration out, at a known speed.
 
-use std::io;
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::body::Bytes;
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
-use crate::faults::Fault;
 use crate::server::request::{Fields, ON_PURPOSE, Problem};
-use crate::server::wire::ResetSwitch;
-use crate::spec::MediaSpec;
+use crate::{faults::Fault, server::wire::ResetSwitch, spec::MediaSpec};
 
 /// Frames per second.
 const RATE: u32 = 24_000;

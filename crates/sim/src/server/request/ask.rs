@@ -5,11 +5,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use tacho_core::json::{Dict, Value};
 
-use super::problem::Problem;
-use super::prompt::Prompt;
-use super::tools::Calls;
-use crate::server::guide::Guide;
-use crate::spec::SimSpec;
+use super::{problem::Problem, prompt::Prompt, tools::Calls};
+use crate::{server::guide::Guide, spec::SimSpec};
 use tacho_engine::{EngineSpec, Limits};
 
 /// The endpoint, which determines the format of the response.

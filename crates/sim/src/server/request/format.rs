@@ -2,8 +2,7 @@
 
 use tacho_core::json::{self, Dict, Value};
 
-use super::fields::Fields;
-use super::problem::Problem;
+use super::{fields::Fields, problem::Problem};
 use crate::server::guide::{Guide, Schema};
 
 const KINDS: [&str; 6] = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use tacho_core::json::Value;
 use tacho_text::Tokenizer;
 
-use super::fields::Fields;
-use super::problem::Problem;
 use super::types::{self, Kind, as_int};
-use super::{tables, tools};
+use super::{fields::Fields, problem::Problem, tables, tools};
 use tacho_engine::Vocabulary;
 
 /// Prompt tokens of an image, a video or an audio clip.

@@ -2,9 +2,7 @@
 
 use tacho_core::json::Value;
 
-use super::fields::Fields;
-use super::problem::Problem;
-use super::types::as_float;
+use super::{fields::Fields, problem::Problem, types::as_float};
 
 /// Most alternatives per token, as in vLLM.
 const MAX_LOGPROBS: i64 = 20;

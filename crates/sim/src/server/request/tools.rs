@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Value, dumps};
 
-use super::fields::Fields;
-use super::problem::Problem;
+use super::{fields::Fields, problem::Problem};
 use crate::server::guide::{Dice, Schema};
 
 #[derive(Debug)]

@@ -3,9 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::generation::{Generation, draw_choice};
-use crate::faults::Corruption;
-use crate::server::app::hashed;
-use crate::server::driver::Signal;
+use crate::{faults::Corruption, server::app::hashed, server::driver::Signal};
 use tacho_engine::Draw;
 
 /// Fraction of a token's probability that noise moves to other tokens.

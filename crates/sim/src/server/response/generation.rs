@@ -1,16 +1,13 @@
 //! One request inside the engine: its choices, their tokens, and its cancellation when the client disconnects.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{sync::Arc, sync::atomic::Ordering};
 
 use super::choice::{Choice, Echo, Piece};
 use super::written::{self, Written};
-use crate::faults::Fault;
-use crate::server::app::App;
-use crate::server::driver::Signal;
-use crate::server::engines::Submitted;
-use crate::server::request::ask::Transfer;
 use crate::server::request::{Ask, Problem, Prompt};
+use crate::{
+    faults::Fault, server::app::App, server::driver::Signal, server::engines::Submitted, server::request::ask::Transfer,
+};
 use tacho_engine::{Draw, Job, LogprobDraws};
 
 /// Tokens of the prompt and of the output.

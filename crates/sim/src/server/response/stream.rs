@@ -1,9 +1,7 @@
 //! A streamed response: one event per token (or per few), as soon as the engine emits it.
 
-use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{collections::VecDeque, io, pin::Pin};
 
 use hyper::body::{Body, Bytes, Frame};
 use serde_json::Value;
@@ -11,10 +9,7 @@ use tokio::time::Sleep;
 
 use super::choice::{Echo, Piece};
 use super::generation::Generation;
-use crate::faults::Fault;
-use crate::server::driver::Signal;
-use crate::server::request::problem::Problem;
-use crate::server::wire::ResetSwitch;
+use crate::{faults::Fault, server::driver::Signal, server::request::problem::Problem, server::wire::ResetSwitch};
 
 pub(crate) type Events = VecDeque<Bytes>;
 

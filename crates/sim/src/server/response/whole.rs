@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 use super::choice::{Echo, TokenLogprobs};
 use super::generation::Generation;
 use super::json::{chat_logprobs, completion_logprobs};
-use crate::faults::Fault;
-use crate::server::request::ask::Transfer;
 use crate::server::request::{Endpoint, Outcome};
-use crate::server::wire::ResetSwitch;
+use crate::{faults::Fault, server::request::ask::Transfer, server::wire::ResetSwitch};
 
 #[derive(Debug, Default)]
 pub(crate) struct Collected {

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use tacho_text::{Decoder, Tokenizer};
 
-use crate::server::app::App;
-use crate::server::guide::Dice;
 use crate::server::request::ask::{Ask, Form};
-use crate::server::request::tools::Call;
+use crate::{server::app::App, server::guide::Dice, server::request::tools::Call};
 use tacho_engine::{Draw, Finish, Limits, Tokens, Vocabulary};
 
 /// Sizes to try, from ordinary to shortest, until a text fits.

@@ -1,14 +1,9 @@
 //! Speech recognition: LibriSpeech and similar datasets.
 
-use tacho_core::Request;
-use tacho_core::json::Value;
+use tacho_core::{Request, json::Value};
 
 use super::Context;
-use crate::Error;
-use crate::media::audio::Audio;
-use crate::sampling::chat::object;
-use crate::sources::cell::Cell;
-use crate::sources::table::Row;
+use crate::{Error, media::audio::Audio, sampling::chat::object, sources::cell::Cell, sources::table::Row};
 
 pub(super) const IDS: &[&str] = &[
     "openslr/librispeech_asr",

@@ -5,13 +5,11 @@ use tacho_core::json::{Dict, Value};
 use tacho_pyrand::Random;
 
 use super::HfSpec;
-use crate::requests::carrier::Need;
 use crate::sampling::chat::{Chat, object};
-use crate::sampling::context::SampleContext;
-use crate::sampling::sampled::Sampled;
-use crate::sources::hub::dataset_directory;
-use crate::sources::jsonl::Lines;
-use crate::{Error, parallel};
+use crate::{
+    Error, parallel, requests::carrier::Need, sampling::context::SampleContext, sampling::sampled::Sampled,
+    sources::hub::dataset_directory, sources::jsonl::Lines,
+};
 
 const CATEGORIES: &str = "simple,live_simple,multiple";
 /// Python's type names and their JSON Schema equivalents.

@@ -3,12 +3,9 @@
 
 use tacho_core::{Content, Request};
 
-use super::Context;
-use super::vision::image;
-use crate::Error;
+use super::{Context, vision::image};
 use crate::sampling::chat::{LengthFilter, multimodal_chat};
-use crate::sources::cell::Cell;
-use crate::sources::table::Row;
+use crate::{Error, sources::cell::Cell, sources::table::Row};
 
 /// ShareGPT and LLaVA on the Hub: the first two turns.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {

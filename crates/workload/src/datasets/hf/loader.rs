@@ -3,10 +3,7 @@
 use tacho_core::Request;
 
 use super::{Context, HfSpec, asr, conversation, prompts, text, vision};
-use crate::Error;
-use crate::requests::carrier::Carrier;
-use crate::sampling::selection::Selection;
-use crate::sources::table::Row;
+use crate::{Error, requests::carrier::Carrier, sampling::selection::Selection, sources::table::Row};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loader {

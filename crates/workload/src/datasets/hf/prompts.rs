@@ -1,13 +1,10 @@
 //! Datasets whose rows make one text prompt each.
 
-use tacho_core::Request;
-use tacho_core::json::Value;
+use tacho_core::{Request, json::Value};
 
 use super::Context;
-use crate::Error;
 use crate::sampling::chat::{LengthFilter, message};
-use crate::sources::cell::Cell;
-use crate::sources::table::Row;
+use crate::{Error, sources::cell::Cell, sources::table::Row};
 
 /// MT-Bench: the first turn.
 pub(super) fn mt_bench(context: &Context<'_>, row: &Row) -> Result<Request, Error> {

@@ -3,9 +3,7 @@
 use tacho_core::Request;
 
 use super::Context;
-use crate::Error;
-use crate::sources::cell::Cell;
-use crate::sources::table::Row;
+use crate::{Error, sources::cell::Cell, sources::table::Row};
 
 const OUTPUT_LEN: i64 = 256;
 

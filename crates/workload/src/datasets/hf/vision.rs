@@ -1,15 +1,10 @@
 //! Questions about images and videos: VisionArena, MMStar, MMVU.
 
-use tacho_core::json::Value;
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Request, json::Value};
 
 use super::Context;
-use crate::Error;
-use crate::media::Rgb;
 use crate::media::reference::{image_part, image_reference, video_reference};
-use crate::sampling::chat::multimodal_chat;
-use crate::sources::cell::Cell;
-use crate::sources::table::Row;
+use crate::{Error, media::Rgb, sampling::chat::multimodal_chat, sources::cell::Cell, sources::table::Row};
 
 /// VisionArena: the first message of the first turn, and the first image.
 pub(super) fn arena(context: &Context<'_>, row: &Row) -> Result<Request, Error> {

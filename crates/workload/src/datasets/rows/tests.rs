@@ -198,8 +198,7 @@ fn write_parquet(path: &std::path::Path) {
     use std::sync::Arc;
 
     use parquet::data_type::{ByteArrayType, Int64Type};
-    use parquet::file::writer::SerializedFileWriter;
-    use parquet::schema::parser::parse_message_type;
+    use parquet::{file::writer::SerializedFileWriter, schema::parser::parse_message_type};
 
     let schema = parse_message_type("message t { required binary q (UTF8); required int64 n; }").unwrap();
     let file = std::fs::File::create(path).unwrap();

@@ -1,8 +1,7 @@
 //! Files of lengths: one row of numbers per line, separated by commas, spaces or tabs. Empty lines and lines that start
 //! with `#` are skipped, and so is a first line of column names.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use super::MAX_TOKENS;
 use crate::Error;

@@ -5,8 +5,7 @@ use std::path::Path;
 use tacho_core::json::{Dict, Value};
 
 use super::distribution::{Distribution, Number};
-use crate::sessions::error::TraceError;
-use crate::sessions::row::Row;
+use crate::{sessions::error::TraceError, sessions::row::Row};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratorConfig {

@@ -5,8 +5,7 @@ use std::fmt;
 use tacho_core::json::{Value, dumps};
 use tacho_pyrand::RandomState;
 
-use crate::sessions::error::TraceError;
-use crate::sessions::row::Row;
+use crate::{sessions::error::TraceError, sessions::row::Row};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {

@@ -128,8 +128,7 @@ fn has_role(message: &Value, role: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::Reply;
-    use tacho_core::json::dumps;
+    use tacho_core::{Reply, json::dumps};
 
     use super::*;
 

@@ -7,11 +7,9 @@ use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use super::{ReplaySpec, media, own_messages};
-use crate::datasets::timed_trace::Blocks;
 use crate::sampling::chat::{message, object};
-use crate::sessions::error::TraceError;
-use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Prompt, Step, Trace};
+use crate::{datasets::timed_trace::Blocks, sessions::error::TraceError, sessions::kind::Format};
 
 /// Names of pieces of a prompt and their tokens.
 type Pieces = Vec<(u64, u64)>;

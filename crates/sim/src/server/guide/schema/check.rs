@@ -2,8 +2,7 @@
 
 use tacho_core::json::Value;
 
-use super::super::pattern::Pattern;
-use super::{Schema, string};
+use super::{super::pattern::Pattern, Schema, string};
 
 const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
 /// Keywords that vLLM's default backend does not support.

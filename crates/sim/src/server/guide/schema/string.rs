@@ -2,8 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::super::dice::Dice;
-use super::super::pattern::Pattern;
+use super::{super::dice::Dice, super::pattern::Pattern};
 
 /// Supported formats, with a pattern for each.
 const PATTERNS: [(&str, &str); 14] = [
