@@ -2,6 +2,7 @@
 //! failed.
 
 use crate::Mutex;
+use crate::secret::redact_known;
 use std::io::{self, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -138,14 +139,14 @@ impl Messages {
         last_line(&self.text(patience))
     }
 
-    /// What is kept of it, once the stream has ended or `patience` is over.
+    /// What is kept of it without the secrets of this process, once the stream has ended or `patience` is over.
     pub fn text(&self, patience: Duration) -> String {
         let deadline = Instant::now() + patience;
         while !self.reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         let bytes: Vec<u8> = self.kept.lock().iter().copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        redact_known(&String::from_utf8_lossy(&bytes))
     }
 }
 

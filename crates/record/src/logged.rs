@@ -1,6 +1,8 @@
 //! The parts of a log other than its rows: the setup, written before the first row, and the summary, written after
 //! the last. Together with the rows they restore the record.
 
+use std::collections::HashMap;
+
 use tacho_core::json::{Codec, Dict, FieldError, Flat, Json, Plain, Value, read_field};
 use tacho_core::{Observation, dict};
 use tacho_metrics::sessions::{SessionStep, Steps};
@@ -46,6 +48,20 @@ pub fn closing(record: &RunRecord) -> Dict {
     dict.set("measured", record.measured.to_json());
     dict.set("doubts", record.caveats.iter().filter_map(Caveat::to_log).collect::<Vec<_>>());
     dict
+}
+
+/// Adds to the part that is written after the last row the scores that requests got then.
+pub fn close_scores(closing: &mut Dict, scores: &HashMap<usize, Value>) {
+    let mut sorted: Vec<(&usize, &Value)> = scores.iter().collect();
+    sorted.sort_by_key(|(index, _)| **index);
+    let all: Dict = sorted.into_iter().map(|(index, scores)| (index.to_string(), scores.clone())).collect();
+    closing.set("scores", all);
+}
+
+/// Reads the scores that [`close_scores`] wrote, by request.
+pub fn scores(closing: &Value) -> HashMap<usize, Value> {
+    let all = closing.get("scores").and_then(Value::as_dict).into_iter().flat_map(Dict::iter);
+    all.filter_map(|(index, scores)| Some((index.parse().ok()?, scores.clone()))).collect()
 }
 
 /// Reads the setup that [`plan`] or [`closing`] wrote.

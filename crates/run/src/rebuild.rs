@@ -2,6 +2,7 @@
 
 mod ranks;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
@@ -118,6 +119,7 @@ impl Read<'_> {
             leaves_cut_off: caveats.iter().any(Caveat::is_end),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
             labels: LabelPool::default(),
+            scores: self.closing.map(logged::scores).unwrap_or_default(),
         };
         let log = each(&mut |row| reading.take(row))?;
         if reading.rows == 0 {
@@ -197,10 +199,15 @@ struct Reading<'a, F> {
     leaves_cut_off: bool,
     tokenizer: Counting<F>,
     labels: LabelPool,
+    /// Scores of requests that they got after the run.
+    scores: HashMap<usize, Value>,
 }
 
 impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<'_, F> {
-    fn take(&mut self, row: Row) {
+    fn take(&mut self, mut row: Row) {
+        if let Some(scores) = self.scores.remove(&row.observation.index) {
+            row.observation.judged.get_or_insert_default().scores = Some(scores);
+        }
         self.rows += 1;
         if self.leaves_cut_off && row.observation.is_aborted() {
             return;

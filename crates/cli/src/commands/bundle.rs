@@ -130,8 +130,14 @@ impl Run {
         let found = plan::digest_of(path)?;
         match self.digest() {
             Some(stated) if stated != found => bail!("its requests have digest {found}, and those of the run {stated}"),
-            _ => Ok(member.content),
+            _ => {}
         }
+        let kept = plan::headers_of(path)?.1;
+        let names: Vec<&str> = kept.iter().filter_map(|text| text.split('=').next()).collect();
+        if !names.is_empty() {
+            note(&format!("warning: the bundle has the values of {}: --no-workload leaves them out", names.join(", ")));
+        }
+        Ok(member.content)
     }
 
     /// The file with the requests that the command of the run wrote or read.

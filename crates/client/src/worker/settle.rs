@@ -7,6 +7,7 @@ use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome, secret::Serv
 use super::exchange::{Exchange, Progress};
 use super::{ClientWorker, limits::PAUSE, outgoing::Outgoing};
 use crate::Url;
+use crate::backends::excerpt;
 
 /// Longest pause before a retry that a server can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -126,7 +127,8 @@ impl ClientWorker<'_> {
             }
             _ => {
                 let status = exchange.reader.head().status;
-                let message = format!("redirected to another server, {location:?}: pass that one as --base-url");
+                let there = excerpt(location.as_bytes());
+                let message = format!("redirected to another server, {there:?}: pass that one as --base-url");
                 self.finish(exchange, Outcome::failed(FailureKind::Http(status), message));
             }
         }

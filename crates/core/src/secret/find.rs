@@ -95,8 +95,9 @@ impl View<'_> {
     ) {
         needles.clone().for_each(|needle| self.search(needle, is_cut, found));
         if depth > 0 {
-            let decoded =
-                [Code::Percent, Code::Backslash, Code::Html].into_iter().filter_map(|code| self.decoded(code));
+            let decoded = [Code::Percent, Code::Plus, Code::Backslash, Code::Html]
+                .into_iter()
+                .filter_map(|code| self.decoded(code));
             decoded.for_each(|view| view.search_all(needles, is_cut, depth - 1, found));
         }
     }
@@ -181,6 +182,8 @@ impl Escaped {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     Percent = b'%' as isize,
+    /// A space in a form or a query.
+    Plus = b'+' as isize,
     Backslash = b'\\' as isize,
     Html = b'&' as isize,
 }
@@ -201,6 +204,7 @@ fn escape(text: &[u8]) -> Option<(Escaped, usize)> {
     let byte = |value: u32, length| Some((Escaped::Byte(value as u8), length));
     match text {
         [b'%', ..] => byte(hex(1..3)?, 3),
+        [b'+', ..] => byte(u32::from(b' '), 1),
         [b'\\', b'x', ..] => byte(hex(2..4)?, 4),
         [b'\\', b'u', ..] => {
             let unit = hex(2..6)?;

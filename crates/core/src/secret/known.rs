@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_secret_is_found_in_every_form() {
         let secret = "kn0wn-\"s/é+1";
-        remember([Secret::new(secret)]);
+        remember([Secret::new(secret), Secret::new("wörd+ two")]);
         for (text, shown) in [
             (format!("as {secret} is"), "as *** is"),
             ("a kn0wn-%22s%2F%C3%a9%2b1 b".to_owned(), "a *** b"),
@@ -181,6 +181,7 @@ mod tests {
             (base64::encode(format!("abc{secret}x").as_bytes()).replace('+', "-").replace('/', "_"), "***"),
             (base64::encode(secret.as_bytes()).replace('+', "%2B").replace('=', "%3D"), "***"),
             (format!("{secret}{secret}, kn0wn-"), "***, kn0wn-"),
+            ("w%C3%B6rd%2B+two,w\u{f6}rd%2B%20two".to_owned(), "***,***"),
             // What looks like an escape sequence of one kind is text in another.
             ("kn0wn-\\u0022s/é+1".to_owned(), "***"),
             ("kn0wn-&quot;s/é+1 \\n \\u0041".to_owned(), "*** \\n \\u0041"),

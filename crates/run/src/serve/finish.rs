@@ -87,7 +87,11 @@ pub(crate) fn finish(
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);
     caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.add_caveat(caveat));
     if let Some(log) = log {
-        log.finish(&Value::Dict(logged::closing(&record)));
+        let mut closing = logged::closing(&record);
+        if !scores.is_empty() {
+            logged::close_scores(&mut closing, &scores);
+        }
+        log.finish(&Value::Dict(closing));
     }
     Ok(record)
 }

@@ -168,7 +168,8 @@ impl Grader {
 
     fn scores(&self, prepared: &Prepared, stop: &StopSignal) -> Result<HashMap<usize, Value>, Error> {
         let GradePlan::Command(command) = &self.plan else { return Ok(HashMap::new()) };
-        let outputs = std::mem::take(&mut *self.outputs.lock());
+        let mut outputs = std::mem::take(&mut *self.outputs.lock());
+        outputs.iter_mut().for_each(|(_, output)| mask_known(output));
         let line = |(index, output): &(usize, Vec<u8>)| {
             let request = prepared.requests.get(*index)?;
             Ok(dict! {

@@ -104,7 +104,7 @@ impl Source {
     pub(super) fn saved(path: &Path, connection: Option<&Values>, builtin: bool) -> anyhow::Result<Self> {
         let mut values = connection.cloned().unwrap_or_else(|| Values::defaults(&TABLE));
         // Secret headers are no part of the plan, and are needed only to send it.
-        let hidden = if connection.is_none() { hidden_headers(path)? } else { Vec::new() };
+        let hidden = if connection.is_none() { headers_of(path)?.0 } else { Vec::new() };
         if !hidden.is_empty() {
             values.put("--header", hidden.to_json());
         }
@@ -141,13 +141,13 @@ impl Source {
     }
 }
 
-/// The headers of a saved workload whose values are not stored.
-fn hidden_headers(path: &Path) -> anyhow::Result<Vec<String>> {
+/// The headers of a saved workload: those whose values are not stored, and the others.
+pub(super) fn headers_of(path: &Path) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let settings = read_settings(path)?.unwrap_or_default();
     let of_classes = settings.get("class_headers").and_then(Value::as_dict).into_iter().flat_map(|all| all.iter());
     let lists = settings.get("headers").into_iter().chain(of_classes.map(|(_, list)| list));
     let texts = lists.filter_map(Value::as_list).flatten().filter_map(Value::as_str);
-    Ok(texts.filter(|text| text.ends_with(&format!("={REDACTED}"))).map(str::to_owned).collect())
+    Ok(texts.map(str::to_owned).partition(|text| text.ends_with(&format!("={REDACTED}"))))
 }
 
 /// The digest of the requests in a file.

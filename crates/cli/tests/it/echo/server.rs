@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::{collections::BTreeSet, io::Write, net::TcpStream};
+use std::{collections::BTreeSet, io::Write, net::TcpStream, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
@@ -33,7 +33,9 @@ fn forms(text: &str) -> Vec<String> {
     let lower = percent(text).replace("%2F", "%2f").replace("%2B", "%2b").replace("%C3%A9", "%c3%a9");
     let twice = as_json(&as_json(text));
     let coded = BASE64_STANDARD.encode(text);
-    vec![text.to_owned(), percent(text), lower, as_json(text), as_ascii_json(text), twice, html, coded, basic, of_url]
+    let plain = [text.to_owned(), percent(text), lower, as_json(text), as_ascii_json(text), twice, html];
+    let of_forms = [text.replace(' ', "+"), percent(text).replace("%20", "+"), as_json(text).replace(' ', "+")];
+    [&plain[..], &of_forms, &[coded, basic, of_url]].concat()
 }
 
 /// The parts of forms that give a secret away: padding and the last digit of base64 depend on what follows.
@@ -142,10 +144,16 @@ fn respond(seen: &Seen, told: &[String], count: usize, stream: &mut TcpStream) {
         path if path.starts_with("/otlp") => plain(stream, 200, "application/json", &all),
         "/health" => plain(stream, 200, "text/plain", ""),
         "/tokenize" => plain(stream, 200, "application/json", &json!({"tokens": [1, 2], "prompt": all}).to_string()),
-        path if path.ends_with("/completions") => generate(path.contains("chat"), (&all, count), &plain, stream),
+        path if path.ends_with("/completions") => {
+            let count = if seen.json()["model"] == "calm" { CALM } else { count };
+            generate(path.contains("chat"), (&all, count), &plain, stream);
+        }
         _ => plain(stream, 500, "application/json", &all),
     }
 }
+
+/// The response with tokens one after the other, without errors.
+const CALM: usize = 7;
 
 type Plain<'p> = &'p dyn Fn(&mut TcpStream, u16, &str, &str);
 
@@ -182,6 +190,14 @@ fn generate(is_chat: bool, (all, count): (&str, usize), plain: Plain<'_>, stream
                 "HTTP/1.1 307 Away\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             );
         }
-        _ => plain(stream, 200, "text/event-stream", &format!("{pieces}{end}")),
+        6 => plain(stream, 200, "text/event-stream", &format!("{pieces}{end}")),
+        CALM.. => {
+            let b = event("b");
+            let head = format!("X-Echo: {all}\r\nConnection: close\r\nContent-Type: text/event-stream");
+            for piece in [&*format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"), &event(all), &b, &b, &b, &end] {
+                let _ = stream.write_all(piece.as_bytes());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::{process::Stdio, sync::mpsc::RecvTimeoutError};
 
 use tacho_core::command::{ChildGroup, ended_how, shell};
 use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_core::secret::redact_known;
 use tacho_loadgen::StopSignal;
 
 use crate::Error;
@@ -43,7 +44,7 @@ pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Resul
         scope.spawn(move || {
             let rows = output.into_iter().flat_map(|output| BufReader::new(output).lines().map_while(Result::ok));
             let rows = rows.filter(|line| !line.trim().is_empty()).take(lines.len() + 1);
-            rows.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
+            rows.map(|line| sender.send(redact_known(&line))).take_while(Result::is_ok).for_each(drop);
         });
         let mut answers = Vec::new();
         let mut since = Instant::now();
