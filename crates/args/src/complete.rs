@@ -30,7 +30,7 @@ fn spellings<P>(commands: &[Command<P>]) -> Vec<(&'static str, &Command<P>)> {
 }
 
 fn flags<P>(command: &Command<P>) -> impl Iterator<Item = &'static Flag> {
-    command.table.flags.iter().filter(|flag| flag.kind.places().is_none())
+    command.table.flags.iter().filter(|flag| flag.kind.positions().is_none())
 }
 
 /// Incomplete commands, each with the words that can follow.

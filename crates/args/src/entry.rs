@@ -5,7 +5,7 @@ use tacho_core::json::{Value, dumps};
 use super::flag::{Flag, Kind, Table};
 use super::grammar::{Parsed, Values};
 use super::repr::repr;
-use crate::error::{ConfigError, Refusal, UsageError};
+use crate::error::{ArgumentError, ConfigError, UsageError};
 
 /// One entry of a configuration file, or one environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> 
         // Parse each entry separately, so that an error names its origin.
         let one_value = |error| match (&error, words.as_slice()) {
             (UsageError::Unrecognized { .. }, [flag, _, _, ..]) if table.find(flag).is_some() => {
-                let error = Refusal::other(format!("{} takes one value, not a list", flag.trim_start_matches('-')));
+                let error =
+                    ArgumentError::other(format!("{} takes one value, not a list", flag.trim_start_matches('-')));
                 ConfigError::Refused { place: place.clone(), error }
             }
             _ => usage(place, error),

@@ -20,8 +20,8 @@ pub enum Error {
     Refused(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<ArgumentError> for Error {
+    fn from(refusal: ArgumentError) -> Self {
         Error::Refused(Box::new(refusal))
     }
 }
@@ -43,7 +43,7 @@ impl Error {
 
 /// Values that parse but are invalid, alone or combined. vLLM detects most of them only during a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ArgumentError {
     #[error("{flag} {value} is out of range: use {allowed}")]
     OutOfRange { flag: &'static str, value: String, allowed: String },
     #[error("{flag} needs {other}: add it, or remove {flag}")]
@@ -55,13 +55,13 @@ pub enum Refusal {
     Other { text: String, hint: Option<&'static str> },
 }
 
-impl Refusal {
+impl ArgumentError {
     pub fn range(flag: &'static str, value: impl ToString, allowed: impl ToString) -> Self {
-        Refusal::OutOfRange { flag, value: value.to_string(), allowed: allowed.to_string() }
+        ArgumentError::OutOfRange { flag, value: value.to_string(), allowed: allowed.to_string() }
     }
 
     pub fn other(text: impl Into<String>) -> Self {
-        Refusal::Other { text: text.into(), hint: None }
+        ArgumentError::Other { text: text.into(), hint: None }
     }
 }
 
@@ -149,7 +149,7 @@ pub enum ConfigError {
     #[error("{name}={value:?} is neither on nor off: use 1, true, yes or on, or 0, false, no or off")]
     NoTruth { name: String, value: String },
     #[error("{place}: {error}")]
-    Refused { place: String, error: Refusal },
+    Refused { place: String, error: ArgumentError },
     #[error("{place}: {error}")]
     Usage { place: String, command: &'static str, error: UsageError },
 }

@@ -54,16 +54,16 @@ impl PartialEq for Reader {
 
 impl Kind {
     /// The maximum number of positional arguments, for the row that takes them.
-    pub fn places(self) -> Option<usize> {
+    pub fn positions(self) -> Option<usize> {
         match self {
-            Kind::Rest(most) => Some(most),
+            Kind::Rest(max) => Some(max),
             _ => None,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Preset {
+pub enum DefaultValue {
     /// Python's `None`.
     Unset,
     Off,
@@ -75,16 +75,16 @@ pub enum Preset {
     Made(fn() -> Value, &'static str),
 }
 
-impl Preset {
+impl DefaultValue {
     pub fn value(self) -> Value {
         match self {
-            Preset::Unset => Value::Null,
-            Preset::Off => Value::Bool(false),
-            Preset::Int(number) => Value::Int(number),
-            Preset::Float(number) => Value::Float(number),
-            Preset::Str(text) => Value::from(text),
-            Preset::Json(text) => parse(text).expect("the table holds valid JSON"),
-            Preset::Made(make, _) => make(),
+            DefaultValue::Unset => Value::Null,
+            DefaultValue::Off => Value::Bool(false),
+            DefaultValue::Int(number) => Value::Int(number),
+            DefaultValue::Float(number) => Value::Float(number),
+            DefaultValue::Str(text) => Value::from(text),
+            DefaultValue::Json(text) => parse(text).expect("the table holds valid JSON"),
+            DefaultValue::Made(make, _) => make(),
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct Flag {
     pub kind: Kind,
     /// Placeholder of the value in the help; names the unit, if any.
     pub metavar: &'static str,
-    pub preset: Preset,
+    pub default: DefaultValue,
     /// The allowed range; unlimited if `None`.
     pub bounds: Option<Bounds>,
     pub group: &'static Group,
@@ -160,7 +160,7 @@ pub enum Bounds {
 }
 
 /// The largest integer of a flag, by the name of its value: all are bounded but seeds.
-const fn most_of(metavar: &str) -> Option<u64> {
+const fn max_of(metavar: &str) -> Option<u64> {
     match metavar.as_bytes() {
         b"TOKENS" | b"WORDS" | b"BYTES" => Some(TokenCount::MAX),
         b"N" => Some(RequestCount::MAX),
@@ -170,14 +170,14 @@ const fn most_of(metavar: &str) -> Option<u64> {
     }
 }
 
-pub const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
+pub const MAX_SECONDS: f64 = Pause::MAX.as_secs() as f64;
 
 impl Bounds {
     pub fn hold(self, number: f64) -> bool {
         match self {
-            Bounds::Between(least, most) => (least..=most).contains(&number),
-            Bounds::Above(least, most) => number > least && number <= most,
-            Bounds::AtMost(most) => number <= most,
+            Bounds::Between(min, max) => (min..=max).contains(&number),
+            Bounds::Above(min, max) => number > min && number <= max,
+            Bounds::AtMost(max) => number <= max,
         }
     }
 }
@@ -187,11 +187,11 @@ impl fmt::Display for Bounds {
         const NO_END: f64 = i64::MAX as f64;
         match *self {
             Bounds::Between(f64::MIN, f64::MAX) => write!(f, "a finite number, as JSON has no other"),
-            Bounds::Between(least, NO_END) => write!(f, "{least} or more"),
-            Bounds::Between(least, most) => write!(f, "{least} to {most}"),
-            Bounds::Above(least, f64::INFINITY) => write!(f, "more than {least}, or inf"),
-            Bounds::Above(least, most) => write!(f, "more than {least} and at most {most}"),
-            Bounds::AtMost(most) => write!(f, "at most {most}"),
+            Bounds::Between(min, NO_END) => write!(f, "{min} or more"),
+            Bounds::Between(min, max) => write!(f, "{min} to {max}"),
+            Bounds::Above(min, f64::INFINITY) => write!(f, "more than {min}, or inf"),
+            Bounds::Above(min, max) => write!(f, "more than {min} and at most {max}"),
+            Bounds::AtMost(max) => write!(f, "at most {max}"),
         }
     }
 }
@@ -231,16 +231,16 @@ impl Flag {
         self.help.starts_with("Alias of") || self.help.starts_with("Deprecated")
     }
 
-    pub const fn at_least(self, least: i64) -> Flag {
-        let most = match most_of(self.metavar) {
-            Some(most) => most as f64,
+    pub const fn at_least(self, min: i64) -> Flag {
+        let max = match max_of(self.metavar) {
+            Some(max) => max as f64,
             None => i64::MAX as f64,
         };
-        self.between(least as f64, most)
+        self.between(min as f64, max)
     }
 
-    pub const fn between(self, least: f64, most: f64) -> Flag {
-        Flag { bounds: Some(Bounds::Between(least, most)), ..self }
+    pub const fn between(self, min: f64, max: f64) -> Flag {
+        Flag { bounds: Some(Bounds::Between(min, max)), ..self }
     }
 
     /// Appends the text of a repeated flag after a comma.
@@ -254,11 +254,11 @@ impl Flag {
 
     /// Restricts the number to positive values; durations also to those that a clock can represent.
     pub const fn positive(self) -> Flag {
-        let most = match self.kind {
-            Kind::Seconds => MOST_SECONDS,
+        let max = match self.kind {
+            Kind::Seconds => MAX_SECONDS,
             _ => f64::INFINITY,
         };
-        Flag { bounds: Some(Bounds::Above(0.0, most)), ..self }
+        Flag { bounds: Some(Bounds::Above(0.0, max)), ..self }
     }
 
     /// The name of the value: the first long option string with underscores.
@@ -281,7 +281,7 @@ impl Flag {
 }
 
 pub const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
-    own(name, Kind::Switch, "", Preset::Off, group, help)
+    tacho(name, Kind::Switch, "", DefaultValue::Off, group, help)
 }
 
 static GENERAL: Group = group("options", "options", "");
@@ -291,7 +291,7 @@ pub const HELP: Flag = vllm(
     &["-h", "--help"],
     Kind::Help,
     "TOPIC",
-    Preset::Unset,
+    DefaultValue::Unset,
     &GENERAL,
     "Show the options used most; --help shows all, --help=TOPIC explains a section or the options with TOPIC in their name.",
 );
@@ -352,20 +352,20 @@ pub const fn vllm(
     names: &'static [&'static str],
     kind: Kind,
     metavar: &'static str,
-    preset: Preset,
+    default: DefaultValue,
     group: &'static Group,
     help: &'static str,
 ) -> Flag {
-    let bounds = match (kind, most_of(metavar)) {
-        (Kind::Seconds, _) => Some(Bounds::Between(0.0, MOST_SECONDS)),
-        (Kind::Int, Some(most)) => Some(Bounds::AtMost(most as f64)),
+    let bounds = match (kind, max_of(metavar)) {
+        (Kind::Seconds, _) => Some(Bounds::Between(0.0, MAX_SECONDS)),
+        (Kind::Int, Some(max)) => Some(Bounds::AtMost(max as f64)),
         _ => None,
     };
     Flag {
         names,
         kind,
         metavar,
-        preset,
+        default,
         bounds,
         group,
         origin: Origin::Vllm,
@@ -380,15 +380,15 @@ pub const fn vllm(
 }
 
 /// Creates a row for a flag that only tacho has.
-pub const fn own(
+pub const fn tacho(
     names: &'static [&'static str],
     kind: Kind,
     metavar: &'static str,
-    preset: Preset,
+    default: DefaultValue,
     group: &'static Group,
     help: &'static str,
 ) -> Flag {
-    Flag { origin: Origin::Tacho, ..vllm(names, kind, metavar, preset, group, help) }
+    Flag { origin: Origin::Tacho, ..vllm(names, kind, metavar, default, group, help) }
 }
 
 #[derive(Debug, Clone, Copy)]

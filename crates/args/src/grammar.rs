@@ -38,8 +38,8 @@ impl Values {
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
-        let positional = self.table.flags.iter().position(|flag| flag.kind.places().is_some());
-        let places = positional.and_then(|at| self.table.flags[at].kind.places()).unwrap_or(0);
+        let positional = self.table.flags.iter().position(|flag| flag.kind.positions().is_some());
+        let positions = positional.and_then(|at| self.table.flags[at].kind.positions()).unwrap_or(0);
         let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
@@ -51,7 +51,7 @@ impl Values {
                 Word::Option { flag_at, name, .. } => {
                     at += self.take(*flag_at, name, word.explicit(), &words[at..], &mut seen[*flag_at])?;
                 }
-                Word::Plain(text) if rest.len() < places => rest.push(text.clone()),
+                Word::Plain(text) if rest.len() < positions => rest.push(text.clone()),
                 Word::Unknown(text) if self.table.has_engine() && text != "--" => {
                     at += self.pass_on_unknown(text, &words[at..]);
                 }
@@ -214,12 +214,12 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
         }
         return Ok((0, vec![value.to_owned()]));
     }
-    let most = match flag.kind {
+    let max = match flag.kind {
         _ if takes_none => 0,
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => usize::MAX,
         _ => 1,
     };
-    let values = plain(after, most);
+    let values = plain(after, max);
     match flag.kind {
         Kind::OneOrMore | Kind::Repeated if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
         Kind::AnyNumber | Kind::OptionalStr => Ok((values.len(), values)),
@@ -232,12 +232,12 @@ fn words_of(words: Vec<String>) -> Vec<Value> {
     words.into_iter().map(Value::from).collect()
 }
 
-fn plain(after: &[Word], most: usize) -> Vec<String> {
+fn plain(after: &[Word], max: usize) -> Vec<String> {
     let texts = after.iter().map_while(|word| match word {
         Word::Plain(text) => Some(text.clone()),
         _ => None,
     });
-    texts.take(most).collect()
+    texts.take(max).collect()
 }
 
 /// An option as given, with its full name.

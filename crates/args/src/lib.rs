@@ -23,6 +23,6 @@ pub mod typed;
 pub mod values;
 pub mod variables;
 
-pub use error::{ConfigError, Error, Refusal, UsageError};
+pub use error::{ArgumentError, ConfigError, Error, UsageError};
 pub use grammar::Parsed;
 pub use values::Values;

@@ -4,7 +4,7 @@ use tacho_core::json::{Value, python_float};
 
 use super::flag::{Flag, Kind, Table};
 use super::{entry::words_for, grammar::convert, repr::repr};
-use crate::error::{Refusal, UsageError};
+use crate::error::{ArgumentError, UsageError};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
@@ -37,7 +37,7 @@ impl From<&Values> for Values {
 
 impl Values {
     pub fn defaults(table: &'static Table) -> Self {
-        let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
+        let values = table.flags.iter().map(|flag| flag.default.value()).collect();
         Values {
             table,
             values,
@@ -105,7 +105,7 @@ impl Values {
 
     pub fn forget(&mut self, name: &str) {
         let at = self.position(name);
-        self.values[at] = self.table.flags[at].preset.value();
+        self.values[at] = self.table.flags[at].default.value();
         self.given[at] = false;
     }
 
@@ -137,7 +137,7 @@ impl Values {
     pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
         match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
             Some(at) => read(Setting { flag: row.long(), value: &self.values[at], is_given: self.given[at] }),
-            None => read(Setting { flag: row.long(), value: &row.preset.value(), is_given: false }),
+            None => read(Setting { flag: row.long(), value: &row.default.value(), is_given: false }),
         }
     }
 
@@ -164,25 +164,25 @@ impl Values {
     }
 
     /// Rejects numbers outside of their flags' ranges, and flags that do not go together.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), ArgumentError> {
         self.check_ranges()?;
         let given = |name: &str| self.table.find(name).is_some_and(|flag| self.is_given(flag.names[0]));
         let known = |name: &str| self.table.implied.contains(&name) || given(name);
         for flag in self.given() {
             if let Some(&other) = flag.excludes.iter().find(|other| given(other)) {
-                return Err(Refusal::Together { flag: flag.names[0], other });
+                return Err(ArgumentError::Together { flag: flag.names[0], other });
             }
         }
         for flag in self.given() {
             if let Some(&other) = flag.needs.iter().find(|other| !other.split(" or ").any(known)) {
-                return Err(Refusal::Alone { flag: flag.names[0], other });
+                return Err(ArgumentError::Alone { flag: flag.names[0], other });
             }
         }
         Ok(())
     }
 
     /// Rejects numbers outside of their flags' ranges.
-    pub fn check_ranges(&self) -> Result<(), Refusal> {
+    pub fn check_ranges(&self) -> Result<(), ArgumentError> {
         for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
             let number = match value {
                 // The text of an optional value is a number if the flag has a range.
@@ -194,9 +194,9 @@ impl Values {
             {
                 let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
                 if number.is_nan() && value.as_str().is_some() {
-                    return Err(Refusal::other(format!("{} {shown} is not a number: use {bounds}", flag.long())));
+                    return Err(ArgumentError::other(format!("{} {shown} is not a number: use {bounds}", flag.long())));
                 }
-                return Err(Refusal::range(flag.long(), shown, bounds));
+                return Err(ArgumentError::range(flag.long(), shown, bounds));
             }
         }
         Ok(())

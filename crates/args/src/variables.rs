@@ -78,19 +78,19 @@ fn unread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flag::{Group, HELP, Preset, group, own, switch};
+    use crate::flag::{DefaultValue, Group, HELP, group, switch, tacho};
 
     static GROUP: Group = group("options", "options", "All.");
 
     static TABLE: Table = Table {
         flags: &[
             HELP,
-            own(&["--num-prompts"], Kind::Int, "N", Preset::Int(1), &GROUP, "Requests."),
+            tacho(&["--num-prompts"], Kind::Int, "N", DefaultValue::Int(1), &GROUP, "Requests."),
             switch(&["--save-result"], &GROUP, "Save."),
             switch(&["--profile"], &GROUP, "Profile."),
-            own(&["--self-timed", "--no-self-timed"], Kind::TriState, "", Preset::Unset, &GROUP, "Times."),
-            own(&["--goodput"], Kind::AnyNumber, "SLO", Preset::Unset, &GROUP, "Goals."),
-            own(&["--label"], Kind::Str, "NAME", Preset::Unset, &GROUP, "Label."),
+            tacho(&["--self-timed", "--no-self-timed"], Kind::TriState, "", DefaultValue::Unset, &GROUP, "Times."),
+            tacho(&["--goodput"], Kind::AnyNumber, "SLO", DefaultValue::Unset, &GROUP, "Goals."),
+            tacho(&["--label"], Kind::Str, "NAME", DefaultValue::Unset, &GROUP, "Label."),
         ],
         ..Table::PLAIN
     };

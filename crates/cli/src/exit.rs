@@ -9,7 +9,7 @@ use tacho_text::Aborted;
 use tacho_workload::sessions::TraceError;
 
 pub(crate) use crate::code::Exit;
-use crate::{args::ArgError, args::error::Refusal, args::help::suggest, args::program::Command, terminal};
+use crate::{args::ArgError, args::error::ArgumentError, args::help::suggest, args::program::Command, terminal};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
@@ -65,7 +65,7 @@ fn code(error: &anyhow::Error) -> Exit {
         || fleet.is_some_and(tacho_fleet::Error::is_usage)
         || error.is::<Misused>();
     match () {
-        () if error.is::<ArgError>() || error.is::<Refusal>() => refused(),
+        () if error.is::<ArgError>() || error.is::<ArgumentError>() => refused(),
         () if workload.is_some_and(tacho_workload::Error::is_usage) => refused(),
         () if matches!(fleet, Some(tacho_fleet::Error::Stopped)) => Exit::Interrupted,
         () if run.is_some_and(tacho_run::Error::is_stop) => Exit::Interrupted,
@@ -122,9 +122,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     note(&(error.report() + &suggest::advice(commands, error)));
     let ArgError::Refused(cause) = error else { return Exit::Usage };
-    match cause.downcast_ref::<Refusal>() {
+    match cause.downcast_ref::<ArgumentError>() {
         // A flag that vLLM does not have: vLLM's parser rejects it.
-        Some(Refusal::Together { flag, other }) if [flag, other].contains(&&"--strict-parity") => Exit::Usage,
+        Some(ArgumentError::Together { flag, other }) if [flag, other].contains(&&"--strict-parity") => Exit::Usage,
         _ => refused(),
     }
 }

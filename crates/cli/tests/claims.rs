@@ -262,7 +262,7 @@ fn summary(runs: &[(Load, String, Vec<Number>)]) -> (f64, f64) {
 #[test]
 #[ignore = "minutes; prints the table of bounds and truth"]
 fn bounds_hold() {
-    let (count, most) = (number("TACHO_RUNS", 60), number("TACHO_STREAMS", 4000).min(connection_limit() as usize / 2));
+    let (count, max) = (number("TACHO_RUNS", 60), number("TACHO_STREAMS", 4000).min(connection_limit() as usize / 2));
     let cases = std::env::var("TACHO_CASES").unwrap_or_else(|_| "plain,plain,stopped,starved".into());
     let cases: Vec<&str> = cases.split(',').collect();
     let cores = allowed_processors().len();
@@ -275,7 +275,7 @@ fn bounds_hold() {
     for run in 0..count {
         let load = Load {
             case: cases[run % cases.len()].to_owned(),
-            streams: draw(&[20, 100, 250, 500, 1000, 2000, 4000, 8000, 16_000]).min(most),
+            streams: draw(&[20, 100, 250, 500, 1000, 2000, 4000, 8000, 16_000]).min(max),
             rate: draw(&[20, 50, 100]),
             workers: draw(&[1, 2, 4, 8]).min((cores / 2).max(1)),
             seconds: number("TACHO_SECONDS", 3),

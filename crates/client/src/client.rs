@@ -10,7 +10,7 @@ use tacho_core::secret::{redact_known, remember, secrets_of_json};
 use tacho_core::{Request, SpillList, SystemClock, json::parse};
 
 use crate::backends::{Encoded, Expected};
-use crate::replicas::{Place, Replica, Replicas};
+use crate::replicas::{Assignment, Replica, Replicas};
 use crate::sign_in::{SignIn, Signer};
 use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth, Rules, transport::connect::route_headers};
@@ -42,7 +42,7 @@ pub fn connection_limit() -> u64 {
 pub(crate) struct Prepared {
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) expected: Expected,
-    pub(crate) place: Place,
+    pub(crate) assignment: Assignment,
 }
 
 impl Prepared {
@@ -93,10 +93,10 @@ impl Client {
         remember(secrets_of_json(&payload.extra_body.clone().into()));
         remember_overrides(requests);
         let limit = sys::raise_open_file_limit();
-        let most = plan.at_most.map_or(0, |count| count as u64);
-        let needed = most.saturating_add(OTHER_FILES);
-        if most > 0 && needed > limit {
-            return Err(Error::OpenFiles { connections: most, needed, limit });
+        let max = plan.at_most.map_or(0, |count| count as u64);
+        let needed = max.saturating_add(OTHER_FILES);
+        if max > 0 && needed > limit {
+            return Err(Error::OpenFiles { connections: max, needed, limit });
         }
         let replicas = Replicas::find(&endpoint)?;
         endpoint.sign_in.as_ref().map_or(Ok(()), SignIn::start)?;
@@ -170,13 +170,13 @@ impl Client {
         if let Some((name, value)) = header {
             headers.set_default(name, value);
         }
-        Prepared { bytes: encoded(replica, headers, body, &expected), expected, place: Place::default() }
+        Prepared { bytes: encoded(replica, headers, body, &expected), expected, assignment: Assignment::default() }
     }
 
     /// The bytes of a request for one of the replicas.
     pub(crate) fn bytes_for(&self, prepared: &Prepared, replica: usize) -> Arc<[u8]> {
         // A request that signs in gets its head later.
-        let bytes = match replica == prepared.place.encoded_for() || self.endpoint.sign_in.is_some() {
+        let bytes = match replica == prepared.assignment.encoded_for() || self.endpoint.sign_in.is_some() {
             true => prepared.bytes.clone(),
             false => self.replicas[replica].readdressed(&prepared.bytes),
         };
@@ -197,10 +197,10 @@ impl Client {
 }
 
 fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &Request) -> Result<Prepared, Error> {
-    let place = replicas.place(index, request);
-    let replica = &replicas[place.encoded_for()];
+    let assignment = replicas.assignment(index, request);
+    let replica = &replicas[assignment.encoded_for()];
     let (headers, Encoded { body, expected }) = compose(&replica.endpoint, payload, index, request)?;
-    Ok(Prepared { bytes: encoded(replica, headers, &body, &expected), expected, place })
+    Ok(Prepared { bytes: encoded(replica, headers, &body, &expected), expected, assignment })
 }
 
 /// The headers of a request, without those of HTTP itself and of the route, and its body.

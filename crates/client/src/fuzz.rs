@@ -119,7 +119,7 @@ fn fuzz_urls() {
     fuzz("urls", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let Ok(url) = Url::parse(&text) else { return };
-        let _ = (url.host_header(), url.authority(), url.place(), url.origin(), url.with_path("/v1").to_string());
+        let _ = (url.host_header(), url.authority(), url.peer(), url.origin(), url.with_path("/v1").to_string());
         let _ = proxy_for(&url, &|name| (name == "no_proxy").then(|| text.clone().into_owned())).is_ok();
     });
 }

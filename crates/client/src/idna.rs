@@ -61,12 +61,12 @@ fn write_number(mut number: u32, bias: u32, out: &mut String) {
     let digit = |value: u32| char::from(if value < 26 { b'a' + value as u8 } else { b'0' + value as u8 - 26 });
     let mut place = BASE;
     loop {
-        let least = place.saturating_sub(bias).clamp(T_MIN, T_MAX);
-        if number < least {
+        let min = place.saturating_sub(bias).clamp(T_MIN, T_MAX);
+        if number < min {
             break;
         }
-        out.push(digit(least + (number - least) % (BASE - least)));
-        number = (number - least) / (BASE - least);
+        out.push(digit(min + (number - min) % (BASE - min)));
+        number = (number - min) / (BASE - min);
         place += BASE;
     }
     out.push(digit(number));

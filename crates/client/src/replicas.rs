@@ -104,14 +104,14 @@ impl EndpointSpec {
 
 /// The place of a request among the replicas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Assignment {
     /// Orders the replicas for this request.
     key: u64,
     /// The planned replica; `None` if it is chosen when the request is sent.
     planned: Option<u16>,
 }
 
-impl Place {
+impl Assignment {
     pub(crate) fn encoded_for(self) -> usize {
         self.planned.map_or(0, usize::from)
     }
@@ -213,9 +213,9 @@ impl Replicas {
     }
 
     /// The place of a request, known before it is sent.
-    pub(crate) fn place(&self, index: usize, request: &Request) -> Place {
+    pub(crate) fn assignment(&self, index: usize, request: &Request) -> Assignment {
         if self.len() == 1 {
-            return Place { key: 0, planned: Some(0) };
+            return Assignment { key: 0, planned: Some(0) };
         }
         let index = self.shard.global_index(index);
         let key = match (self.balance, &request.session) {
@@ -230,30 +230,31 @@ impl Replicas {
             Balance::RoundRobin => Some(index % self.len()),
             Balance::Session | Balance::Prefix(_) | Balance::Random => Some(self.by_key(key, |_| true)),
         };
-        Place { key, planned: planned.map(|at| at as u16) }
+        Assignment { key, planned: planned.map(|at| at as u16) }
     }
 
     /// The replica that a request goes to now. Counts it there, if the balance needs it.
-    pub(crate) fn choose(&self, place: Place) -> usize {
+    pub(crate) fn choose(&self, assignment: Assignment) -> usize {
         if self.len() == 1 {
             return 0;
         }
-        let chosen = match place.planned {
+        let chosen = match assignment.planned {
             Some(planned) => usize::from(planned),
             None => self.by_load(),
         };
-        let chosen = if self.is_removed(chosen) { self.by_key(place.key, |at| !self.is_removed(at)) } else { chosen };
+        let chosen =
+            if self.is_removed(chosen) { self.by_key(assignment.key, |at| !self.is_removed(at)) } else { chosen };
         self.enter(chosen);
         chosen
     }
 
     /// The replica of the next attempt, after `retries` earlier ones and a first attempt at `first`.
-    pub(crate) fn choose_again(&self, place: Place, first: usize, retries: u32) -> usize {
+    pub(crate) fn choose_again(&self, assignment: Assignment, first: usize, retries: u32) -> usize {
         if self.on_failure != OnReplicaFailure::RetryElsewhere || self.len() == 1 {
-            return self.choose(place);
+            return self.choose(assignment);
         }
         let others = self.len() - 1;
-        let chosen = (first + 1 + (place.key as usize % others + retries as usize) % others) % self.len();
+        let chosen = (first + 1 + (assignment.key as usize % others + retries as usize) % others) % self.len();
         self.enter(chosen);
         chosen
     }

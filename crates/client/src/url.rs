@@ -35,16 +35,16 @@ impl Url {
             _ => return Err(bad("it must begin with http://, https:// or http+unix://")),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        let (credentials, place) = match authority.rsplit_once('@') {
-            Some((user, place)) => (Some(read_credentials(user)), place),
+        let (credentials, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(read_credentials(user)), authority),
             None => (None, authority),
         };
-        let socket = unix.then(|| PathBuf::from(OsString::from_vec(decode_bytes(place))));
+        let socket = unix.then(|| PathBuf::from(OsString::from_vec(decode_bytes(authority))));
         if socket.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(bad("its host must be the whole path of a socket with %2F for /, as in %2Frun%2Fvllm.sock"));
         }
-        let place = if unix { "localhost" } else { place };
-        let (host, port) = split_port(place).ok_or_else(|| bad(no_port(place)))?;
+        let authority = if unix { "localhost" } else { authority };
+        let (host, port) = split_port(authority).ok_or_else(|| bad(no_port(authority)))?;
         if host.is_empty() {
             return Err(bad("it has no host"));
         }
@@ -80,7 +80,7 @@ impl Url {
     }
 
     /// The peer, for messages: host and port, or the socket's path.
-    pub fn place(&self) -> String {
+    pub fn peer(&self) -> String {
         self.socket.as_ref().map_or_else(|| self.authority(), |path| path.display().to_string())
     }
 
@@ -117,8 +117,8 @@ impl std::fmt::Debug for Url {
 }
 
 /// The error for a host and port whose port is invalid.
-fn no_port(place: &str) -> &'static str {
-    let port = place.rsplit_once(':').map_or("", |(_, port)| port);
+fn no_port(authority: &str) -> &'static str {
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
     let digits = port.bytes().take_while(u8::is_ascii_digit).count();
     if digits > 0 && digits < port.len() {
         "letters follow its port: does --endpoint lack the slash it begins with?"
@@ -131,13 +131,13 @@ fn bracket(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
-    let (host, port) = match place.strip_prefix('[') {
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, tail) = rest.split_once(']')?;
             (host, if tail.is_empty() { None } else { Some(tail.strip_prefix(':')?) })
         }
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
     };
     match port {
         None | Some("") => Some((host, None)),
@@ -307,7 +307,7 @@ mod tests {
         let url = Url::parse("http+unix://%2Frun%2Fv%25llm.sock/base/v1").unwrap();
         assert_eq!(url.socket.as_deref(), Some(std::path::Path::new("/run/v%llm.sock")));
         assert_eq!((url.host_header().as_str(), url.path.as_str()), ("localhost", "/base/v1"));
-        assert_eq!((url.place().as_str(), url.tls), ("/run/v%llm.sock", false));
+        assert_eq!((url.peer().as_str(), url.tls), ("/run/v%llm.sock", false));
         assert_eq!(url.to_string(), "http+unix://%2Frun%2Fv%25llm.sock/base/v1");
     }
 

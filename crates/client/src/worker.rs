@@ -243,7 +243,7 @@ impl Worker for ClientWorker<'_> {
         let mut signers = std::mem::take(&mut self.signers);
         let exchange = match self.fetch(row.index) {
             Ok(prepared) => {
-                let replica = client.replicas.choose(prepared.place);
+                let replica = client.replicas.choose(prepared.assignment);
                 let request = Outgoing::signed(client.bytes_for(prepared, replica), signers.get_mut(replica));
                 row.labels = client.replicas[replica].labels.clone();
                 row.sent = client.clock.now();

@@ -105,7 +105,7 @@ pub struct LabelPool(HashSet<Labels>);
 
 impl LabelPool {
     /// Most label sets that are shared; more only occur if a label is unique to each request.
-    const MOST: usize = 4096;
+    const MAX_LABELS: usize = 4096;
 
     /// The shared labels that equal `labels`.
     pub fn share(&mut self, labels: Labels) -> Labels {
@@ -113,7 +113,7 @@ impl LabelPool {
             _ if labels.is_empty() => labels,
             Some(known) => known.clone(),
             None => {
-                if self.0.len() < LabelPool::MOST {
+                if self.0.len() < LabelPool::MAX_LABELS {
                     self.0.insert(labels.clone());
                 }
                 labels

@@ -56,7 +56,7 @@ pub struct Judged {
 
 impl OutputCheck {
     /// Characters after the first difference that are compared.
-    pub const MOST_EDITED: usize = 256;
+    pub const MAX_EDITED: usize = 256;
 
     /// The part of a text around the first difference that is shown.
     pub fn excerpt(text: &str, first_difference: usize) -> String {

@@ -163,9 +163,9 @@ pub fn serve(services: &[Service]) -> io::Result<()> {
 /// Limits the address space to the current use plus `bytes`; a process that exceeds it leaves no core dump.
 fn limit_memory(bytes: u64) -> io::Result<()> {
     let used = address_space().unwrap_or(ASSUMED_BYTES);
-    for (resource, most) in [(Resource::As, used + bytes), (Resource::Core, 0)] {
-        let most = Some(getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most)));
-        setrlimit(resource, Rlimit { current: most, maximum: most })?;
+    for (resource, max) in [(Resource::As, used + bytes), (Resource::Core, 0)] {
+        let max = Some(getrlimit(resource).maximum.map_or(max, |maximum| maximum.min(max)));
+        setrlimit(resource, Rlimit { current: max, maximum: max })?;
     }
     Ok(())
 }

@@ -169,7 +169,7 @@ impl Decision {
 }
 
 /// Largest multiple of the data that is recommended.
-const MOST_DATA: f64 = 100.0;
+const MAX_DATA: f64 = 100.0;
 
 /// The fewest pairs that can decide at 95% confidence.
 const MIN_PAIRS: u64 = 4;
@@ -217,8 +217,8 @@ fn decide(
     level: Confidence,
 ) -> (Failures, Vec<Decision>) {
     let beyond = |at: usize, confidence: Confidence| {
-        let least = effects[at].harm_bounds(confidence, 1.0);
-        least.is_some_and(|(least, _)| least > rules[at].allowance(&effects[at]))
+        let min = effects[at].harm_bounds(confidence, 1.0);
+        min.is_some_and(|(min, _)| min > rules[at].allowance(&effects[at]))
     };
     // Without a change there is nothing to test, and the other rules need no correction for it.
     let is_tested = |at: &usize| {
@@ -259,7 +259,7 @@ fn decide(
 fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
     match effect.harm_bounds(confidence, 1.0) {
         Some(_) if rule.limit == Limit::Insignificant => Judgement::Within,
-        Some((_, most)) if most <= rule.allowance(effect) => Judgement::Within,
+        Some((_, max)) if max <= rule.allowance(effect) => Judgement::Within,
         _ => Judgement::Inconclusive,
     }
 }
@@ -268,9 +268,8 @@ fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) 
 /// confidence, or beyond it at the level that the open rules share.
 fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Confidence)) -> Remedy {
     let limit = rule.allowance(effect);
-    let within = |data: f64| effect.harm_bounds(requested, data).is_some_and(|(_, most)| most <= limit);
-    let decides =
-        |data: f64| within(data) || effect.harm_bounds(stricter, data).is_some_and(|(least, _)| least > limit);
+    let within = |data: f64| effect.harm_bounds(requested, data).is_some_and(|(_, max)| max <= limit);
+    let decides = |data: f64| within(data) || effect.harm_bounds(stricter, data).is_some_and(|(min, _)| min > limit);
     match effect.basis {
         Basis::Single => return Remedy::Spread,
         Basis::Empty => return Remedy::Answers,
@@ -278,7 +277,7 @@ fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Conf
         _ => {}
     }
     let mut data = 1.0;
-    while data < MOST_DATA {
+    while data < MAX_DATA {
         data *= 1.05;
         if decides(data) {
             let more = |count: usize| ((count as f64 * (data - 1.0)).ceil() as u64).max(1);

@@ -288,12 +288,12 @@ fn permuted(strata: &[Stratum], statistic: impl Fn(&[(usize, f64)]) -> f64) -> f
 fn holm(questions: &mut [Question]) {
     let mut order: Vec<usize> = (0..questions.len()).collect();
     order.sort_by(|a, b| questions[*a].p_value.total_cmp(&questions[*b].p_value));
-    let mut least = 0.0_f64;
+    let mut min = 0.0_f64;
     for (done, at) in order.iter().enumerate() {
         let question = &mut questions[*at];
-        least = least.max(question.p_value * (order.len() - done) as f64).min(1.0);
-        question.p_value = least;
-        question.answer = if least <= FALSE_ALARMS {
+        min = min.max(question.p_value * (order.len() - done) as f64).min(1.0);
+        question.p_value = min;
+        question.answer = if min <= FALSE_ALARMS {
             Dependence::Found
         } else if question.interval.low.abs().max(question.interval.high.abs()) <= MARGIN {
             Dependence::Excluded

@@ -216,8 +216,8 @@ mod tests {
 
     const NO_TIME: &dyn Fn(f64) -> f64 = &|_| 0.0;
 
-    fn whole(first: f64, most: f64) -> Search<'static> {
-        let levels = Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) };
+    fn whole(first: f64, max: f64) -> Search<'static> {
+        let levels = Levels { first, min: 1.0, max, spacing: Spacing::Whole, growth: Growth::Factor(2.0) };
         Search { levels, model: Model::Monotone, unit: NO_TIME, budget: 1.0, tolerance: 0.0 }
     }
 

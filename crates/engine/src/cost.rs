@@ -139,15 +139,15 @@ impl CostModel {
 
     /// Sequences of a step with padding: 1, 2, 4, multiples of 8, from 256 on multiples of 16.
     fn padded(&self, batch: &BatchShape) -> usize {
-        let (count, most) = (batch.sequences, self.padded_up_to);
+        let (count, max) = (batch.sequences, self.padded_up_to);
         let next = match count {
-            _ if batch.prefill_tokens > 0 || count > most => return count,
+            _ if batch.prefill_tokens > 0 || count > max => return count,
             0..=2 => count,
             3 | 4 => 4,
             5..=256 => count.next_multiple_of(8),
             _ => count.next_multiple_of(16),
         };
-        next.min(most)
+        next.min(max)
     }
 }
 

@@ -62,7 +62,7 @@ impl Job {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
-pub enum Refusal {
+pub enum Rejection {
     #[error("the prompt has no tokens")]
     EmptyPrompt,
     #[error("the output has no tokens")]

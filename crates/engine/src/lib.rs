@@ -26,7 +26,7 @@ mod tokens;
 pub use cost::{BatchShape, CostModel};
 pub use error::Error;
 pub use fifo_server::FifoServer;
-pub use job::{Finish, Job, Refusal, Work};
+pub use job::{Finish, Job, Rejection, Work};
 pub use machine::{Front, Machine, PROFILE_VERSION};
 pub use noise::Slowdown;
 pub use processor_sharing::ProcessorSharing;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tacho_core::Timestamp;
 
 use crate::flight::{Flight, Flights, Takes, Turn};
-use crate::job::{Job, Refusal};
+use crate::job::{Job, Rejection};
 use crate::noise::{Noise, Slowdown};
 use crate::sequence::{SeqId, Sequence};
 use crate::token_events::{Gaps, TokenEvent, emit};
@@ -37,7 +37,7 @@ pub struct Scheduled {
 }
 
 /// Position of a running sequence after blocks were allocated for it.
-enum Room {
+enum Slot {
     /// Still running at this index.
     At(usize),
     /// Preempted; the sequence after it is at this index now.
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Appends a job to the queue, or returns why it can never run.
-    pub fn submit(&mut self, id: SeqId, job: Job, now: Timestamp) -> Result<(), Refusal> {
+    pub fn submit(&mut self, id: SeqId, job: Job, now: Timestamp) -> Result<(), Rejection> {
         self.spec.check(&job)?;
         let sequence = Sequence::new(id, job, now);
         match self.spec.policy {
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
+    pub fn check(&self, job: &Job) -> Result<(), Rejection> {
         self.spec.check(job)
     }
 
@@ -185,33 +185,33 @@ impl Engine {
             }
             // Most steps of most sequences fit into their blocks.
             let fits = sequence.computed + tokens <= sequence.blocks.len() * self.spec.block_size;
-            let room = if fits { Room::At(at) } else { self.make_room(at, tokens, budget, &mut preempted) };
-            match room {
-                Room::At(index) => {
+            let slot = if fits { Slot::At(at) } else { self.make_room(at, tokens, budget, &mut preempted) };
+            match slot {
+                Slot::At(index) => {
                     self.schedule_tokens(index, tokens);
                     *budget -= tokens;
                     at = index + 1;
                 }
                 // The later ones have moved up.
-                Room::Preempted(index) => at = index,
+                Slot::Preempted(index) => at = index,
             }
         }
         preempted
     }
 
     /// Allocates the blocks for `tokens` more of the sequence at `at`, by preempting others and finally itself.
-    fn make_room(&mut self, mut at: usize, tokens: usize, budget: &mut usize, preempted: &mut bool) -> Room {
+    fn make_room(&mut self, mut at: usize, tokens: usize, budget: &mut usize, preempted: &mut bool) -> Slot {
         loop {
             let sequence = &mut self.running[at];
             let needed = (sequence.computed + tokens).div_ceil(self.spec.block_size) - sequence.blocks.len();
             if self.pool.take(needed, &mut sequence.blocks) {
-                return Room::At(at);
+                return Slot::At(at);
             }
             *preempted = true;
             let victim = self.victim();
             *budget += self.preempt(victim);
             if victim == at {
-                return Room::Preempted(at);
+                return Slot::Preempted(at);
             }
             at -= usize::from(victim < at);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::job::{Job, Refusal};
+use crate::job::{Job, Rejection};
 
 /// Most KV blocks: their bookkeeping is allocated at the start.
 const MAX_BLOCKS: usize = 1 << 24;
@@ -155,20 +155,20 @@ impl EngineSpec {
         Ok(())
     }
 
-    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
+    pub fn check(&self, job: &Job) -> Result<(), Rejection> {
         if job.prompt.is_empty() {
-            return Err(Refusal::EmptyPrompt);
+            return Err(Rejection::EmptyPrompt);
         }
         if job.output.is_empty() {
-            return Err(Refusal::EmptyOutput);
+            return Err(Rejection::EmptyOutput);
         }
         let tokens = job.tokens();
         if tokens > self.max_model_len {
-            return Err(Refusal::TooLong { tokens, limit: self.max_model_len });
+            return Err(Rejection::TooLong { tokens, limit: self.max_model_len });
         }
         let needed = job.kv_tokens().div_ceil(self.block_size);
         if needed > self.num_blocks {
-            return Err(Refusal::NeverFits { needed, blocks: self.num_blocks });
+            return Err(Rejection::NeverFits { needed, blocks: self.num_blocks });
         }
         Ok(())
     }

@@ -171,11 +171,11 @@ impl Planner {
             _ => self.rate_in_cell(cell, largest_rate)?,
         };
         let enough = |each: f64| ((rate / each).ceil() as usize).max(1 + usize::from(rate > largest_rate.value));
-        let (replicas, least) = (enough(each.value), (rate / each.high).ceil().max(1.0) as usize);
+        let (replicas, min) = (enough(each.value), (rate / each.high).ceil().max(1.0) as usize);
         if replicas > self.spec.max_replicas {
             return Ok(Plan::TooFewReplicas);
         }
-        let range = [least.min(replicas), ((rate / each.low).ceil() as usize).max(replicas)];
+        let range = [min.min(replicas), ((rate / each.low).ceil() as usize).max(replicas)];
         let headroom = replicas as f64 * each.value / rate - 1.0;
         let limiting = self.violations(largest_rate.value * (1.0 + 5.0 * PRECISION), 1)?;
         Ok(Plan::Feasible { replicas: (replicas, range), largest_rate, headroom, limiting })
@@ -343,8 +343,8 @@ fn normalized(mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
 }
 
 /// A search of rates without noise.
-fn search(first: f64, least: f64, growth: Growth) -> Search<'static> {
-    let levels = Levels { first: first.max(least), least, most: *RATES.end(), spacing: Spacing::Geometric, growth };
+fn search(first: f64, min: f64, growth: Growth) -> Search<'static> {
+    let levels = Levels { first: first.max(min), min, max: *RATES.end(), spacing: Spacing::Geometric, growth };
     Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: PRECISION }
 }
 

@@ -219,7 +219,7 @@ impl WhatIf {
             router,
             replicas: names.len().max(1),
             has_prefixes: stated,
-            widest: most(&mut times),
+            widest: max(&mut times),
             measured: SimulatedRun::of_record(record),
             modeled: Vec::new(),
         };
@@ -299,7 +299,7 @@ impl WhatIf {
         }
         let spans = completions.iter().filter_map(|one| Some([(one.sent.secs(), 1), (one.tokens.last()?.secs(), -1)]));
         let mut times: Vec<(f64, i64)> = spans.flatten().collect();
-        let widest = most(&mut times).div_ceil(replicas).min(machine.engine.max_num_seqs);
+        let widest = max(&mut times).div_ceil(replicas).min(machine.engine.max_num_seqs);
         Ok((SimulatedRun::from_sent(&completions), widest))
     }
 
@@ -346,7 +346,7 @@ fn is_unlike((modeled, measured): (f64, f64)) -> bool {
 }
 
 /// Most spans at once, from their starts and ends.
-fn most(times: &mut [(f64, i64)]) -> usize {
+fn max(times: &mut [(f64, i64)]) -> usize {
     times.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
     let open = times.iter().scan(0, |open, (_, change)| {
         *open += change;

@@ -89,15 +89,11 @@ fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut
     let dependent = !matches!(load, Load::Timeline);
     let schedule = Schedule::of(plan.timeline, plan.supply);
     let count = sessions.map_or(schedule.len(), |sessions| sessions.range.len().div_ceil(sessions.stride));
-    let most = if plan.supply.is_some() { usize::MAX } else { count };
-    let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
-    let most = plan.max_prefills.unwrap_or(most).min(if matches!(load, Load::Model(_)) { 1 } else { most });
-    let workers = plan
-        .workers
-        .min(plan.max_concurrency.unwrap_or(most))
-        .min(most)
-        .min(max_sharded_workers(plan, dependent))
-        .max(1);
+    let max = if plan.supply.is_some() { usize::MAX } else { count };
+    let max = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(max).min(max);
+    let max = plan.max_prefills.unwrap_or(max).min(if matches!(load, Load::Model(_)) { 1 } else { max });
+    let workers =
+        plan.workers.min(plan.max_concurrency.unwrap_or(max)).min(max).min(max_sharded_workers(plan, dependent)).max(1);
     check_memory(workers).map_err(|source| Error::Worker { id: workers - 1, of: workers, source })?;
     let first = sessions.map_or(0, |sessions| sessions.range.start);
     let (cursor, barrier) = (AtomicUsize::new(first), StartBarrier::new(workers));
@@ -120,9 +116,9 @@ fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut
 /// Checks that the address space has room for the workers: a failed allocation in one of them would abort the process.
 fn check_memory(workers: usize) -> io::Result<()> {
     // Reserved, never touched: it takes no memory.
-    let mut room = Vec::<u8>::new();
-    let reserved = room.try_reserve_exact(workers.saturating_mul(WORKER_BYTES));
-    std::hint::black_box(&room);
+    let mut memory = Vec::<u8>::new();
+    let reserved = memory.try_reserve_exact(workers.saturating_mul(WORKER_BYTES));
+    std::hint::black_box(&memory);
     reserved.map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 

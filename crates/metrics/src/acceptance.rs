@@ -48,13 +48,13 @@ impl Acceptance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Rare, Sample};
+    use crate::{RareFields, Sample};
     use tacho_core::Drafts;
 
     #[test]
     fn lengths_weigh_responses_and_the_rate_weighs_tokens() {
         let sample = |steps: Option<u32>, tokens: u32, accepted: u32| Sample {
-            rare: Rare { drafts: Some(Drafts { steps, tokens, accepted }), ..Rare::default() }.into(),
+            rare: RareFields { drafts: Some(Drafts { steps, tokens, accepted }), ..RareFields::default() }.into(),
             ..Sample::default()
         };
         let of = |samples: Vec<Sample>| Acceptance::of(&samples.into_iter().collect());

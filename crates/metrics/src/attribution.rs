@@ -236,15 +236,15 @@ impl Attribution {
 
     /// Decides by what the server reports whether its KV cache was the limit: its highest use, as a fraction, and whether
     /// it preempted requests. From outside, a full cache looks like a full batch where all requests have one length.
-    pub fn settle_cache(&mut self, most: Option<f64>, has_preempted: bool) {
+    pub fn settle_cache(&mut self, max: Option<f64>, has_preempted: bool) {
         let seconds = |from: QueueLimit, limits: &mut Vec<(QueueLimit, f64, f64)>| {
             let found = limits.iter_mut().find(|(limit, ..)| *limit == from);
             found.map_or(0.0, |found| std::mem::take(&mut found.1))
         };
-        if most.is_some_and(|most| most < MIN_CACHE_USE) {
+        if max.is_some_and(|max| max < MIN_CACHE_USE) {
             seconds(QueueLimit::KvCache, &mut self.limits);
         }
-        if has_preempted && most.is_some_and(|most| most >= FULL_CACHE_USE) {
+        if has_preempted && max.is_some_and(|max| max >= FULL_CACHE_USE) {
             let of_batch = seconds(QueueLimit::Sequences, &mut self.limits);
             let cache = self.limits.iter_mut().find(|(limit, ..)| *limit == QueueLimit::KvCache);
             cache.into_iter().for_each(|cache| cache.1 += of_batch);
@@ -253,8 +253,8 @@ impl Attribution {
 
     /// The limit at which requests were queued for the most time, with its observed value.
     pub fn limit(&self) -> Option<(QueueLimit, f64)> {
-        let most = self.limits.iter().filter(|(_, seconds, _)| *seconds > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
-        most.map(|(limit, _, value)| (*limit, *value))
+        let max = self.limits.iter().filter(|(_, seconds, _)| *seconds > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+        max.map(|(limit, _, value)| (*limit, *value))
     }
 
     /// The mean parts of a latency; `None` if no request has it.
@@ -346,10 +346,10 @@ mod tests {
 
     #[test]
     fn the_server_knows_whether_its_cache_was_full() {
-        let limit = |most: Option<f64>, has_preempted: bool| {
+        let limit = |max: Option<f64>, has_preempted: bool| {
             let limits = vec![(QueueLimit::Sequences, 3.0, 18.0), (QueueLimit::KvCache, 1.0, 9600.0)];
             let mut run = Attribution { limits, ..Attribution::default() };
-            run.settle_cache(most, has_preempted);
+            run.settle_cache(max, has_preempted);
             (run.limit().unwrap(), run.limits[1].1)
         };
         let (batch, cache) = ((QueueLimit::Sequences, 18.0), (QueueLimit::KvCache, 9600.0));

@@ -102,9 +102,9 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// The changes of at most `most` spans.
-    pub(crate) fn of(most: usize, spans: impl Iterator<Item = (f64, f64)>) -> Self {
-        let (mut starts, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    /// The changes of at most `max` spans.
+    pub(crate) fn of(max: usize, spans: impl Iterator<Item = (f64, f64)>) -> Self {
+        let (mut starts, mut ends) = (Vec::with_capacity(max), Vec::with_capacity(max));
         for (start, end) in spans {
             starts.push(start);
             ends.push(end);

@@ -49,7 +49,7 @@ pub use ranks::RankUse;
 pub use samples::gaps::Gaps;
 pub use samples::media::{Audio, Media};
 pub use samples::per_token::{PerToken, TokenSource};
-pub use samples::rare::{Rare, Rarely};
+pub use samples::rare::{BoxedRareFields, RareFields};
 pub use samples::sample::{Sample, TokenCounter};
 pub use samples::{Gather, Samples};
 pub use setup::{GoodputLimits, MetricSettings, RampUp, RateChange, Setup, Task};

@@ -124,7 +124,7 @@ impl OutputStatistics {
             first_difference: positions.get(positions.len() / 2).copied(),
             edits: (!edits.is_empty()).then(|| mean(&edits)),
             first_token: tokens.get(tokens.len() / 2).copied(),
-            kl: kl.iter().map(|(_, most)| *most).reduce(f64::max).map(|most| (mean(&means), most)),
+            kl: kl.iter().map(|(_, max)| *max).reduce(f64::max).map(|max| (mean(&means), max)),
         })
     }
 }

@@ -55,7 +55,7 @@ impl RankUse {
 /// Bound on the difference between times of different ranks; `None` for one rank, or where a clock is unknown.
 pub fn clock_bound_ms(ranks: &[RankUse]) -> Option<f64> {
     let others = ranks.iter().filter(|rank| rank.rank != 0 && rank.requests > 0);
-    others.map(|rank| rank.clock_bound_ms).reduce(|most, bound| Some(most?.max(bound?))).flatten()
+    others.map(|rank| rank.clock_bound_ms).reduce(|max, bound| Some(max?.max(bound?))).flatten()
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub struct Correct {
     /// Those that parse, if JSON was requested.
     pub parse: usize,
     /// Those that satisfy the constraint.
-    pub obey: usize,
+    pub valid: usize,
 }
 
 impl Correct {
@@ -95,13 +95,13 @@ impl Correct {
             answers: sum.answers + 1,
             judged: sum.judged + usize::from(answer.verdict.obeys.is_some()),
             parse: sum.parse + usize::from(answer.verdict.parses == Some(true)),
-            obey: sum.obey + usize::from(answer.verdict.obeys == Some(true)),
+            valid: sum.valid + usize::from(answer.verdict.obeys == Some(true)),
         })
     }
 
     /// Percentage of known responses that satisfy the constraint.
     pub fn rate(&self) -> Option<f64> {
-        (self.judged > 0).then(|| 100.0 * self.obey as f64 / self.judged as f64)
+        (self.judged > 0).then(|| 100.0 * self.valid as f64 / self.judged as f64)
     }
 }
 

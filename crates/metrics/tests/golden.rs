@@ -5,7 +5,8 @@ use serde_json::Value;
 use tacho_core::FailureKind;
 use tacho_metrics::statistics::{mean, standard_deviation};
 use tacho_metrics::{
-    GoodputLimits, MetricKind, MetricSettings, Rare, Sample, Samples, Setup, Statistics, Summary, Task, TaskSummary,
+    GoodputLimits, MetricKind, MetricSettings, RareFields, Sample, Samples, Setup, Statistics, Summary, Task,
+    TaskSummary,
 };
 use tacho_testkit::golden_json;
 
@@ -30,7 +31,7 @@ fn sample(output: &Value, output_len: u64) -> Sample {
         output_len,
         prompt_len: output["prompt_len"].as_u64().unwrap_or(0),
         num_input_sequences: output["num_input_sequences"].as_u64().unwrap_or(1),
-        rare: Rare { input_audio_duration: float("input_audio_duration"), ..Rare::default() }.into(),
+        rare: RareFields { input_audio_duration: float("input_audio_duration"), ..RareFields::default() }.into(),
         failure: (!success).then_some(FailureKind::Malformed),
         ..Sample::default()
     }

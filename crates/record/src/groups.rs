@@ -9,7 +9,7 @@ use tacho_metrics::{Sample, Samples, Setup, replicas::REPLICA};
 use crate::{Measured, RunRecord, metric::Known};
 
 /// Most values of a label that are groups: a label with more is an identifier.
-const MOST: usize = 100;
+const MAX_GROUPS: usize = 100;
 
 /// The metrics of the requests that share a label.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,14 +36,14 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
         return Vec::new();
     }
     for sample in &record.measured.samples {
-        for (key, values) in names.iter_mut().filter(|(_, values)| values.len() <= MOST) {
+        for (key, values) in names.iter_mut().filter(|(_, values)| values.len() <= MAX_GROUPS) {
             let value = value(record, &sample, key);
             if !values.iter().any(|known| known == value) {
                 values.push(value.to_owned());
             }
         }
     }
-    names.retain(|(_, values)| values.len() <= MOST);
+    names.retain(|(_, values)| values.len() <= MAX_GROUPS);
     let pairs = names.iter().flat_map(|(key, values)| values.iter().map(move |name| (key, name)));
     pairs.map(|(key, name)| group(record, key, name)).collect()
 }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn identifiers_are_no_groups() {
         let labelled = |index: usize| Labels::default().with("request", &index.to_string());
-        let samples = (0..=MOST).map(|index| sample(index, 0.1, &labelled(index))).collect();
+        let samples = (0..=MAX_GROUPS).map(|index| sample(index, 0.1, &labelled(index))).collect();
         let record = RunRecord::compute(Setup::example(), Measured { samples, duration: 1.0, ..Measured::default() });
         assert!(record.groups.is_empty());
     }

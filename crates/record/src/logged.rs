@@ -22,7 +22,7 @@ pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
         Flat::set(&mut dict, "", step);
         Value::from(dict)
     };
-    plan.set("sessions", steps.steps.iter().zip(&steps.places).map(step).collect::<Vec<_>>());
+    plan.set("sessions", steps.steps.iter().zip(&steps.indices).map(step).collect::<Vec<_>>());
     plan.set("session_source", steps.source.clone());
 }
 
@@ -32,14 +32,14 @@ pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
     let dict = object(logged)?;
     let Some(list) = dict.get("sessions") else { return Ok(None) };
     let place = |(at, step)| read_field::<usize, Plain>(object(step)?, "place", None).or(Ok(at));
-    let places =
+    let positions =
         list.as_list().unwrap_or_default().iter().enumerate().map(place).collect::<Result<Vec<_>, FieldError>>()?;
     let steps: Vec<SessionStep> = read_field::<_, Plain>(dict, "sessions", None)?;
-    if !SessionStep::have_order(&steps) || !places.is_sorted() {
+    if !SessionStep::have_order(&steps) || !positions.is_sorted() {
         return Err(FieldError::new("a list of steps that have an order").at("sessions").into());
     }
     let source = read_field::<Dict, Plain>(dict, "session_source", Some(Dict::new))?;
-    Ok(Some(Steps { steps, places, source }))
+    Ok(Some(Steps { steps, indices: positions, source }))
 }
 
 /// The part of a log that is written after the last row: everything in the record that rows do not determine.
@@ -246,7 +246,7 @@ mod tests {
         let second = SessionStep { before: vec![(0, 2)], ..step(1, &[(0, 1.5)]) };
         let source: Dict = [("file".to_owned(), "trace.jsonl".into())].into_iter().collect();
         let second = SessionStep { child: true, at: Some(2.5), ..second };
-        let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7], source };
+        let steps = Steps { steps: vec![step(0, &[]), second], indices: vec![4, 7], source };
         let mut dict = plan(&Setup::example(), &Provenance::default());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
         plan_sessions(&mut dict, &steps);
@@ -258,7 +258,7 @@ mod tests {
             SessionStep { session: 2, ..step(0, &[]) },
             SessionStep { before: vec![(3, 0)], ..step(0, &[]) },
         ] {
-            plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0], source: Dict::new() });
+            plan_sessions(&mut dict, &Steps { steps: vec![wrong], indices: vec![0], source: Dict::new() });
             assert!(session_steps(&through_text(dict.clone())).is_err());
         }
     }

@@ -3,8 +3,8 @@
 use tacho_core::json::{Dict, Json, Value};
 use tacho_core::{FailureKind, bounded::RunTime};
 use tacho_metrics::{
-    MetricKind, MetricSettings, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
-    server_metrics::Series, statistics::Statistic,
+    MetricKind, MetricSettings, RareFields, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary,
+    Telemetry, server_metrics::Series, statistics::Statistic,
 };
 
 use crate::metric::{Timed, Times};
@@ -145,7 +145,8 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
             retries: retries.at(index).unwrap_or(0.0) as u32,
             failure: failure(&outcome, &error),
             itl: itl.into(),
-            rare: Rare { error, labels: labels.get(index).cloned().unwrap_or_default(), ..Rare::default() }.into(),
+            rare: RareFields { error, labels: labels.get(index).cloned().unwrap_or_default(), ..RareFields::default() }
+                .into(),
             ..Sample::default()
         })
     };

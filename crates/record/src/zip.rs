@@ -98,7 +98,7 @@ pub enum ZipError {
     #[error("{name} is encrypted, or packed by a method other than deflate")]
     Method { name: String },
     #[error("{name} overlaps another member or lies outside of the archive")]
-    Place { name: String },
+    Misplaced { name: String },
     #[error("{name} is damaged: its length or checksum is wrong")]
     Damaged { name: String },
 }
@@ -191,9 +191,9 @@ fn entry(bytes: &[u8], members: &[u8]) -> Result<(Entry, usize), ZipError> {
         return Err(ZipError::Method { name });
     }
     let [packed, unpacked, offset] = [20, 24, 42].map(|at| word(bytes, at) as usize);
-    let Some(start) = content_start(members, offset, &name) else { return Err(ZipError::Place { name }) };
+    let Some(start) = content_start(members, offset, &name) else { return Err(ZipError::Misplaced { name }) };
     let end = start.checked_add(packed).filter(|end| *end <= members.len());
-    let Some(end) = end else { return Err(ZipError::Place { name }) };
+    let Some(end) = end else { return Err(ZipError::Misplaced { name }) };
     let (crc, unpacked) = (word(bytes, 16), unpacked as u64);
     Ok((Entry { name, method, crc, unpacked, place: offset..end, start }, length))
 }
@@ -218,7 +218,7 @@ fn check_places(entries: &[Entry]) -> Result<(), ZipError> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
     sorted.sort_by_key(|entry| entry.place.start);
     match sorted.windows(2).find(|pair| pair[0].place.end > pair[1].place.start) {
-        Some(pair) => Err(ZipError::Place { name: pair[1].name.clone() }),
+        Some(pair) => Err(ZipError::Misplaced { name: pair[1].name.clone() }),
         None => Ok(()),
     }
 }
@@ -285,17 +285,17 @@ mod tests {
         assert!(matches!(with(8, &[1]), Err(ZipError::Method { .. })), "encrypted");
         assert!(matches!(with(10, &[99]), Err(ZipError::Method { .. })), "another method");
         assert!(matches!(with(16, &[0]), Err(ZipError::Damaged { .. })), "another checksum");
-        assert!(matches!(with(20, &[255; 4]), Err(ZipError::Place { .. })), "a packed size beyond the archive");
+        assert!(matches!(with(20, &[255; 4]), Err(ZipError::Misplaced { .. })), "a packed size beyond the archive");
         assert!(matches!(with(24, &[255; 4]), Err(ZipError::TooLarge)), "a declared size beyond the limit");
         assert!(matches!(with(24, &[1, 0, 0, 0]), Err(ZipError::Damaged { .. })), "more content than declared");
-        assert!(matches!(with(42, &[1]), Err(ZipError::Place { .. })), "no local header there");
+        assert!(matches!(with(42, &[1]), Err(ZipError::Misplaced { .. })), "no local header there");
         assert!(matches!(with(28, &[255, 255]), Err(ZipError::Directory)), "a name beyond the directory");
         // Two entries of one member.
         let mut twice = archive(&[("a", b"hello"), ("b", b"hello")]);
         let start = word(&twice, twice.len() - 6) as usize;
         let second = start + CENTRAL_BYTES + 1;
         twice[second + 42..second + 46].fill(0);
-        assert!(matches!(unzip(&twice), Err(ZipError::Place { .. })));
+        assert!(matches!(unzip(&twice), Err(ZipError::Misplaced { .. })));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tacho_core::{Labels, OutputCheck, json::parse};
 use tacho_metrics::sessions::{SessionStep, SessionSummary};
 use tacho_metrics::{
     Acceptance, AcceptanceLength, Audio, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricSettings,
-    ProbeStatistics, Rare, Sample, Setup, SpeculativeStatistics, Task,
+    ProbeStatistics, RareFields, Sample, Setup, SpeculativeStatistics, Task,
 };
 use tacho_record::metric::{METRICS, Part, lines};
 use tacho_record::{Measured, ResultFields, RunRecord};
@@ -22,7 +22,7 @@ fn samples() -> Vec<Sample> {
         prompt_len: 200,
         num_input_sequences: 3,
         itl: vec![(latency - 0.5) / 10.0; 10].into(),
-        rare: Rare { labels: Labels::NONE.with("class", class), ..Rare::default() }.into(),
+        rare: RareFields { labels: Labels::NONE.with("class", class), ..RareFields::default() }.into(),
         ..Sample::default()
     };
     vec![one(0, 1.75, "chat"), one(1, 3.0, "batch")]
@@ -76,7 +76,8 @@ fn generation() -> RunRecord {
 fn media() -> RunRecord {
     let audio = Audio { frames: 24_000, duration: 4.0, underrun: 0.5, underruns: 2 };
     let media = [Media::Images(3), Media::Audio(Some(audio))];
-    let with = |(sample, media)| Sample { rare: Rare { media: Some(media), ..Rare::default() }.into(), ..sample };
+    let with =
+        |(sample, media)| Sample { rare: RareFields { media: Some(media), ..RareFields::default() }.into(), ..sample };
     record(Task::Media, samples().into_iter().zip(media).map(with).collect())
 }
 
@@ -93,7 +94,7 @@ fn checked() -> RunRecord {
             ..OutputCheck::default()
         };
         let scores = parse(&format!("{{\"accuracy\": {accuracy}}}")).ok();
-        Sample { rare: Rare { check: Some(check), scores, ..Rare::default() }.into(), ..sample }
+        Sample { rare: RareFields { check: Some(check), scores, ..RareFields::default() }.into(), ..sample }
     };
     let found = [(None, 0.5), (Some(3), 0.0)];
     let samples = samples().into_iter().zip(found).map(|(sample, (differs, score))| (sample, differs, score));

@@ -45,17 +45,17 @@ fn advice(attribution: &Attribution, part: Part) -> String {
         (Part::SlotWait, _) => "raise --max-concurrency, which holds requests back".into(),
         (Part::Connection, _) => "keep connections open: see --reuse-connections".into(),
         (Part::FrontEnd, _) => "look at the network, tokenization and --api-server-count".into(),
-        (Part::Queue, Some((QueueLimit::Sequences, most))) => {
-            format!("the batch was full at {} sequences: raise --max-num-seqs or add replicas", value(most))
+        (Part::Queue, Some((QueueLimit::Sequences, max))) => {
+            format!("the batch was full at {} sequences: raise --max-num-seqs or add replicas", value(max))
         }
-        (Part::Queue, Some((QueueLimit::KvCache, most))) => {
-            format!("the KV cache was full at about {} tokens: give it more memory or add replicas", value(most))
+        (Part::Queue, Some((QueueLimit::KvCache, max))) => {
+            format!("the KV cache was full at about {} tokens: give it more memory or add replicas", value(max))
         }
-        (Part::Queue, Some((QueueLimit::Tokens, most))) if most.is_infinite() => {
+        (Part::Queue, Some((QueueLimit::Tokens, max))) if max.is_infinite() => {
             "a prompt may have needed several iterations: see --max-num-batched-tokens".into()
         }
-        (Part::Queue, Some((QueueLimit::Tokens, most))) => {
-            format!("prompts filled iterations up to {} tokens: raise --max-num-batched-tokens", value(most))
+        (Part::Queue, Some((QueueLimit::Tokens, max))) => {
+            format!("prompts filled iterations up to {} tokens: raise --max-num-batched-tokens", value(max))
         }
         (Part::Queue, None) => "no limit was reached: requests wait for the iteration in progress".into(),
         (Part::OwnPrefill, _) => "cache common prefixes or shorten prompts".into(),
@@ -298,11 +298,11 @@ pub fn difference(base: &Attribution, new: &Attribution, what: Explained) -> Opt
     }
     let towards = |part: &Part| change.parts[*part as usize] * total.signum();
     let part = Part::ALL.into_iter().max_by(|one, other| towards(one).total_cmp(&towards(other)))?;
-    let (most, half) = (change.parts[part as usize], change.half[part as usize]);
-    let sure = if most.abs() > half { "" } else { ", within its uncertainty" };
+    let (max, half) = (change.parts[part as usize], change.half[part as usize]);
+    let sure = if max.abs() > half { "" } else { ", within its uncertainty" };
     Some(format!(
         "{} of {} ms in {} is {} (±{}{sure}).",
-        signed(most),
+        signed(max),
         signed(total),
         name(what),
         part.label(),

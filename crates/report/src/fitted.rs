@@ -103,10 +103,10 @@ struct Laid {
 impl Column {
     fn laid(&self, width: usize) -> Laid {
         // One long text must not take the space of all numbers.
-        let most = (width * 2 / 5).max(8);
+        let max = (width * 2 / 5).max(8);
         let longest = self.cells[1..].iter().map(|cell| length(cell)).max().unwrap_or(0);
         let word = pieces(&self.cells[0]).map(length).max().unwrap_or(0);
-        let width = longest.max(word).clamp(1, most);
+        let width = longest.max(word).clamp(1, max);
         Laid { width, right: self.right, cells: self.cells.iter().map(|cell| broken(cell, width)).collect() }
     }
 }

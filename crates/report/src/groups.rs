@@ -32,10 +32,10 @@ impl GroupTable {
         let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(self.rows.iter().cloned()).collect();
         let numbers: usize = widths(&rows)[1..].iter().map(|width| width + 1).sum();
         let longest = names().map(|name| name.chars().count()).max().unwrap_or(0).max(title.len());
-        let most = longest.min(width.saturating_sub(numbers).clamp(NAME.0, NAME.1));
+        let max = longest.min(width.saturating_sub(numbers).clamp(NAME.0, NAME.1));
         for (row, name) in rows[1..].iter_mut().zip(names()) {
-            let is_long = name.chars().count() > most;
-            row[0] = if is_long { name.chars().take(most - 1).chain(['…']).collect() } else { name };
+            let is_long = name.chars().count() > max;
+            row[0] = if is_long { name.chars().take(max - 1).chain(['…']).collect() } else { name };
         }
         let note = self.note.iter().flat_map(|note| fold(note, width, 2));
         aligned(&rows, 1).into_iter().chain(note).collect()
@@ -127,18 +127,18 @@ fn slowest(record: &RunRecord, key: &str) -> Option<(String, String)> {
         };
         let mut medians: Vec<(f64, String)> = record.groups_by(key).filter_map(known).collect();
         medians.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let (most, name) = medians.pop()?;
+        let (max, name) = medians.pop()?;
         let others = medians.get(medians.len() / 2)?.0;
-        Some((most / others, name, metric, most, others))
+        Some((max / others, name, metric, max, others))
     };
     // Replicas share the load; other groups have their own lengths, which set TTFT and E2EL.
     let alike = key == REPLICA;
     let metrics = [MetricKind::Tpot, MetricKind::Ttft, MetricKind::E2el].into_iter().take(if alike { 3 } else { 1 });
-    let (ratio, name, metric, most, others) = metrics.filter_map(of).max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (ratio, name, metric, max, others) = metrics.filter_map(of).max_by(|one, other| one.0.total_cmp(&other.0))?;
     let metric = metric.name().to_uppercase();
     (ratio >= SLOWER).then(|| {
-        let (most, others) = (short(most), short(others));
-        let note = format!("Slowest: {name}, with a median {metric} of {most} ms where the others have {others} ms");
+        let (max, others) = (short(max), short(others));
+        let note = format!("Slowest: {name}, with a median {metric} of {max} ms where the others have {others} ms");
         (name, note)
     })
 }

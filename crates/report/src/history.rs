@@ -82,11 +82,12 @@ pub fn list(entries: &[Entry], width: usize) -> String {
         let value = |key: &&str| pairs.iter().find(|(name, _)| name == key).map_or("–", |(_, value)| value);
         harmless_line(&keys.iter().map(value).collect::<Vec<_>>().join(" "))
     };
-    let room = width.saturating_sub(40 + 11 * metrics.len());
+    let available = width.saturating_sub(40 + 11 * metrics.len());
     let row = |mark: &str, cells: [&str; 3], values: Vec<String>| {
         let [id, name, what] = cells.map(|cell| cell.to_owned());
         let values: String = values.iter().map(|value| format!(" {value:>10}")).collect();
-        format!("{id:<24}{mark:<1} {name:<10}  {:<room$} {values}", cut(&what, room)).trim_end().to_owned() + "\n"
+        format!("{id:<24}{mark:<1} {name:<10}  {:<available$} {values}", cut(&what, available)).trim_end().to_owned()
+            + "\n"
     };
     text += &row(
         "",
@@ -107,17 +108,17 @@ pub fn list(entries: &[Entry], width: usize) -> String {
 }
 
 /// The first headlines that any of the entries has.
-fn columns(entries: &[Entry], most: usize) -> Vec<(&'static str, &'static str)> {
+fn columns(entries: &[Entry], max: usize) -> Vec<(&'static str, &'static str)> {
     let has = |(key, _): &&(&str, &str)| entries.iter().any(|entry| entry.metric(key).is_some());
-    HEADLINES.iter().filter(has).take(most).copied().collect()
+    HEADLINES.iter().filter(has).take(max).copied().collect()
 }
 
-/// A text in at most `room` characters.
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
+/// A text in at most `available` characters.
+fn cut(text: &str, available: usize) -> String {
+    if text.chars().count() <= available {
         return text.to_owned();
     }
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(available.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// An entry with all it holds.

@@ -59,7 +59,7 @@ impl Summary {
     fn block(&self, percent: f64, samples: &[TurnSample], gaps: &[Option<f64>], all: usize) -> Block {
         let mut percentiles = vec![25.0, 50.0, 75.0, 90.0];
         percentiles.extend(
-            [(100, 99.0), (1000, 99.9), (10_000, 99.99)].iter().filter(|(least, _)| all >= *least).map(|(_, p)| *p),
+            [(100, 99.0), (1000, 99.9), (10_000, 99.99)].iter().filter(|(min, _)| all >= *min).map(|(_, p)| *p),
         );
         let mut table = Describe::new(&percentiles);
         let names = samples.first().map(|sample| sample.metrics().map(|(name, _)| name)).unwrap_or_default();

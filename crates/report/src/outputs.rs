@@ -41,7 +41,7 @@ pub(crate) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
         found.first_difference.map(|at| format!("first difference after {} characters (median)", short_tick(at))),
     );
     parts.extend(found.first_token.map(|at| format!("first different token after {} (median)", short_tick(at))));
-    parts.extend(found.kl.map(|(mean, most)| format!("KL divergence mean {}, max {} nats", short(mean), short(most))));
+    parts.extend(found.kl.map(|(mean, max)| format!("KL divergence mean {}, max {} nats", short(mean), short(max))));
     Some(("outputs", parts.join(" · ")))
 }
 

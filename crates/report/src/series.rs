@@ -32,10 +32,10 @@ pub(crate) const WAITING: usize = 5;
 
 impl OverTime {
     /// The series of `samples` with a number of steps within these bounds; `None` without requests.
-    pub(crate) fn of(samples: &Samples, (least, most): (f64, f64)) -> Option<Self> {
+    pub(crate) fn of(samples: &Samples, (min, max): (f64, f64)) -> Option<Self> {
         let origin = origin(samples);
         let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;
-        let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(least, most));
+        let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(min, max));
         // A very short last step would show a misleading rate.
         let mut over = OverTime::new(((end / step).round() as usize).max(1), step, end);
         samples.iter().for_each(|sample| over.add(&sample, origin));

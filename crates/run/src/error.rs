@@ -79,13 +79,13 @@ pub enum Error {
     EmptyWorkload,
     #[error("--balance session needs sessions, and no request belongs to one: pass --sessions, or another --balance")]
     NoSessions,
-    #[error("--max-model-len {most}: every prompt and its answer together are longer: raise it, or lower the lengths")]
-    AllTooLong { most: u64 },
+    #[error("--max-model-len {max}: every prompt and its answer together are longer: raise it, or lower the lengths")]
+    AllTooLong { max: u64 },
     #[error(
-        "--max-model-len {most}: {left_out} requests of the stages' datasets are longer, and without them later requests \
+        "--max-model-len {max}: {left_out} requests of the stages' datasets are longer, and without them later requests \
          would move to an earlier stage: raise it, or lower the lengths"
     )]
-    TooLongForStages { left_out: usize, most: u64 },
+    TooLongForStages { left_out: usize, max: u64 },
     #[error("initial test run failed: make sure that the benchmark arguments are right; the server said: {reason}")]
     NotReady { reason: String, kind: Option<FailureKind> },
     #[error("stopped before the benchmark began")]

@@ -66,12 +66,12 @@ pub struct Rebuilt {
 
 /// Reads the log in `directory` and computes its record.
 pub fn rebuild(directory: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
-    rebuild_within(LogPlan::ROOM, directory, changes, hub, sink)
+    rebuild_within(LogPlan::MEMORY, directory, changes, hub, sink)
 }
 
 /// Reads a log with at most this many bytes of samples in memory; the rest spills to a file next to it.
 pub fn rebuild_within(
-    room: usize,
+    memory: usize,
     directory: &Path,
     changes: &Changes,
     hub: &Hub,
@@ -80,7 +80,7 @@ pub fn rebuild_within(
     let stored = Stored::open(directory)?;
     let read = Read {
         directory,
-        room,
+        memory,
         manifest: stored.manifest(),
         closing: stored.closing(),
         workers: Vec::new(),
@@ -93,7 +93,7 @@ pub fn rebuild_within(
 struct Read<'a> {
     directory: &'a Path,
     /// Bytes of samples that stay in memory.
-    room: usize,
+    memory: usize,
     manifest: &'a Manifest,
     /// The summary at its end, if it was closed.
     closing: Option<&'a Value>,
@@ -112,7 +112,7 @@ impl Read<'_> {
     ) -> Result<Rebuilt, Error> {
         let (mut setup, mut measured, caveats) = self.stored()?;
         let mut reading = Reading {
-            samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
+            samples: Gather::beyond(self.memory, SpillFile::in_directory(self.directory)),
             rows: 0,
             setup: &setup,
             // Requests that the end of the run aborted are not part of its result.
@@ -181,7 +181,7 @@ impl Read<'_> {
     fn cut(&self, measured: &mut Measured, origin: Timestamp, (start, end): (f64, f64)) {
         let (origin, end) = (origin.secs(), end.min(measured.duration));
         let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
-        let mut kept = Gather::beyond(self.room, SpillFile::in_directory(self.directory));
+        let mut kept = Gather::beyond(self.memory, SpillFile::in_directory(self.directory));
         inside.for_each(|sample| kept.push(sample.into_owned()));
         measured.samples = kept.finish().0;
         measured.duration = end - start;

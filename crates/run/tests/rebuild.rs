@@ -76,7 +76,7 @@ fn steps() -> Steps {
         sends: true,
         ..SessionStep::default()
     };
-    Steps { steps: (0..20).map(step).collect(), places: (0..20).collect(), ..Steps::default() }
+    Steps { steps: (0..20).map(step).collect(), indices: (0..20).collect(), ..Steps::default() }
 }
 
 /// Writes a log of `rows`; closed if there is a summary.
@@ -223,9 +223,9 @@ fn memory_of(requests: usize) -> usize {
     log_in_batches(directory.path(), ORIGIN, &rows, logged::plan(&setup(), &Provenance::default()), None, 5000);
     drop(rows);
     let hub = Hub::from_variables(|_| None);
-    let (run, most) = peak(|| rebuild_within(1 << 20, directory.path(), &Changes::default(), &hub, &()).unwrap());
+    let (run, max) = peak(|| rebuild_within(1 << 20, directory.path(), &Changes::default(), &hub, &()).unwrap());
     assert_eq!(run.record.summary.completed, requests as u64);
-    most
+    max
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tacho_core::{Content, Request, Timestamp, json::Value};
-use tacho_engine::{CostModel, Engine, EngineSpec, Finish, Job, Refusal, SeqId};
+use tacho_engine::{CostModel, Engine, EngineSpec, Finish, Job, Rejection, SeqId};
 use tacho_text::{Tokenizer, prompt_ids};
 
 use crate::Error;
@@ -90,7 +90,7 @@ impl Offline {
     }
 
     /// Runs all requests to completion, with `n` choices each.
-    pub fn run(&mut self, requests: &[Request], n: u64) -> Result<Drained, Refusal> {
+    pub fn run(&mut self, requests: &[Request], n: u64) -> Result<Drained, Rejection> {
         let mut drained = Drained { latencies_ms: vec![0.0; requests.len()], ..Drained::default() };
         let owners = self.submit(requests, n, &mut drained)?;
         let (start, first) = (self.now, self.next_id - owners.len() as u64);
@@ -110,7 +110,7 @@ impl Offline {
     }
 
     /// Submits all jobs, or none; returns the request of each.
-    fn submit(&mut self, requests: &[Request], n: u64, drained: &mut Drained) -> Result<Vec<usize>, Refusal> {
+    fn submit(&mut self, requests: &[Request], n: u64, drained: &mut Drained) -> Result<Vec<usize>, Rejection> {
         let jobs: Vec<Vec<Job>> = requests.iter().map(|request| self.jobs(request, n)).collect();
         jobs.iter().flatten().try_for_each(|job| self.engine.check(job))?;
         let mut owners = Vec::new();

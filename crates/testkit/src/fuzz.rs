@@ -123,7 +123,7 @@ impl<'g> Work<'g> {
         };
         run.begin(input);
         let begun = Instant::now();
-        let (read, most) = memory::peak(|| catch_unwind(AssertUnwindSafe(|| read(&bytes))));
+        let (read, max) = memory::peak(|| catch_unwind(AssertUnwindSafe(|| read(&bytes))));
         let took = begun.elapsed();
         run.end();
         if let Err(panic) = read {
@@ -134,9 +134,9 @@ impl<'g> Work<'g> {
             ));
             resume_unwind(panic);
         }
-        assert!(most <= MAX_BYTES, "input {input} of {} bytes made the reader take {most} bytes", bytes.len());
+        assert!(max <= MAX_BYTES, "input {input} of {} bytes made the reader take {max} bytes", bytes.len());
         let mut worst = self.worst.lock().expect("the lock is not poisoned");
-        worst[0] = worst[0].max((most as u64, input));
+        worst[0] = worst[0].max((max as u64, input));
         worst[1] = worst[1].max((took.as_micros() as u64, input));
     }
 

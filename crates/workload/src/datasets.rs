@@ -199,11 +199,11 @@ pub fn sample_in_parts(
 ) -> Result<Sampled, Error> {
     match spec {
         WorkloadSpec::Random(spec) if spec.cached.is_none() => {
-            let mut place = 0;
+            let mut position = 0;
             let notices = random::sample_in_parts(spec, tokenizer, counters, |requests| {
                 let part = Sampled::of(requests);
-                part.check(place)?;
-                place += part.requests.len();
+                part.check(position)?;
+                position += part.requests.len();
                 take(part.requests);
                 Ok(())
             })?;

@@ -113,13 +113,13 @@ const MAIN: &str = "main";
 /// Selects files to download, given the card's text (empty for models) and all file names of the repository.
 type Chooser<'c> = dyn Fn(&str, &[String]) -> Result<Vec<String>, HubError> + 'c;
 
-fn dataset_files(needed: &Needed, place: &Path, card: &str, names: &[String]) -> Result<Vec<String>, HubError> {
+fn dataset_files(needed: &Needed, dataset: &Path, card: &str, names: &[String]) -> Result<Vec<String>, HubError> {
     let mut files = match needed {
         Needed::Everything => names.to_vec(),
         Needed::Named(wanted) => names.iter().filter(|name| wanted.contains(name)).cloned().collect(),
         Needed::Split { subset, split } => {
             let wanted = Wanted { subset: subset.as_deref(), split };
-            choose(place, card, names, &wanted).map_err(|reason| HubError::Layout { source: Box::new(reason) })?
+            choose(dataset, card, names, &wanted).map_err(|reason| HubError::Layout { source: Box::new(reason) })?
         }
     };
     files.extend(names.iter().find(|name| *name == CARD && !files.contains(name)).cloned());
@@ -175,15 +175,15 @@ mod tests {
 
     #[test]
     fn files_of_a_split_come_with_the_card() {
-        let place = Path::new("org/data");
+        let dataset = Path::new("org/data");
         let names: Vec<String> =
             ["README.md", "data/train-0.parquet", "data/test-0.parquet", "big.bin"].map(str::to_owned).into();
         let split = Needed::Split { subset: None, split: "test".to_owned() };
-        assert_eq!(dataset_files(&split, place, "", &names).unwrap(), ["data/test-0.parquet", "README.md"]);
+        assert_eq!(dataset_files(&split, dataset, "", &names).unwrap(), ["data/test-0.parquet", "README.md"]);
         let named = Needed::Named(vec!["big.bin".to_owned(), "none.json".to_owned()]);
-        assert_eq!(dataset_files(&named, place, "", &names).unwrap(), ["big.bin", "README.md"]);
-        assert_eq!(dataset_files(&Needed::Everything, place, "", &names).unwrap(), names);
+        assert_eq!(dataset_files(&named, dataset, "", &names).unwrap(), ["big.bin", "README.md"]);
+        assert_eq!(dataset_files(&Needed::Everything, dataset, "", &names).unwrap(), names);
         let missing = Needed::Split { subset: None, split: "validation".to_owned() };
-        assert!(matches!(dataset_files(&missing, place, "", &names), Err(HubError::Layout { .. })));
+        assert!(matches!(dataset_files(&missing, dataset, "", &names), Err(HubError::Layout { .. })));
     }
 }

@@ -25,17 +25,17 @@ pub struct Requests {
 /// The spill file for requests that do not fit in memory.
 #[derive(Debug, Clone)]
 struct Beyond {
-    room: usize,
+    available: usize,
     directory: PathBuf,
 }
 
 impl Requests {
     /// Default number of bytes of requests that stay in memory.
-    pub const ROOM: usize = 16 << 20;
+    pub const MEMORY: usize = 16 << 20;
 
-    /// An empty list. Beyond `room` bytes, requests are spilled to a file in `directory`.
-    pub fn with_directory(directory: &Path, room: usize) -> Self {
-        Requests { beyond: Some(Beyond { room, directory: directory.to_owned() }), ..Requests::default() }
+    /// An empty list. Beyond `available` bytes, requests are spilled to a file in `directory`.
+    pub fn with_directory(directory: &Path, available: usize) -> Self {
+        Requests { beyond: Some(Beyond { available, directory: directory.to_owned() }), ..Requests::default() }
     }
 
     pub fn add(&mut self, requests: Vec<Request>) {
@@ -57,7 +57,7 @@ impl Requests {
 
     /// Whether further requests stay in memory. The first one always does: it is also the test request.
     fn has_room(&self) -> bool {
-        let fits = |beyond: &Beyond| self.kept.is_empty() || self.bytes < beyond.room;
+        let fits = |beyond: &Beyond| self.kept.is_empty() || self.bytes < beyond.available;
         self.spill.is_empty() && self.beyond.as_ref().is_none_or(fits)
     }
 

@@ -30,7 +30,7 @@ mod write;
 use std::path::Path;
 
 pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
-pub use error::{Place, TraceError};
+pub use error::{Location, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use in_progress::InProgress;
 pub use kind::Format;

@@ -60,7 +60,7 @@ fn block_ids_of_64_bits_are_exact() {
     let rows = line("18446744073709551615, 12345678901234567890") + &line("18446744073709551615, 12345678901234567891");
     let (_directory, path) = text("trace.jsonl", &rows);
     let trace = read(&path, None).unwrap();
-    let shared = |place: usize| trace.steps[place].blocks.as_ref().unwrap().cached_ideal;
+    let shared = |location: usize| trace.steps[location].blocks.as_ref().unwrap().cached_ideal;
     assert_eq!((shared(0), shared(1)), (0, 512), "the second block differs in one bit");
     for (format, name) in [(Format::Mooncake, "again.jsonl"), (Format::Model, "again.json")] {
         let written = trace.written_as(format).unwrap();
@@ -133,18 +133,18 @@ fn malformed_files_are_refused_with_line_and_field() {
     for (name, entry) in index.as_object().unwrap() {
         let path = golden_path(&format!("sessions/malformed/{name}"));
         let error = read(&path, entry["format"].as_str()).expect_err(name);
-        let place = match &error {
-            TraceError::Field { place, field, .. } => {
+        let location = match &error {
+            TraceError::Field { location, field, .. } => {
                 assert!(!field.is_empty(), "{name}");
-                place.clone()
+                location.clone()
             }
-            TraceError::NotJson { place, .. } | TraceError::Graph { place, .. } | TraceError::Empty { place } => {
-                place.clone()
-            }
+            TraceError::NotJson { location, .. }
+            | TraceError::Graph { location, .. }
+            | TraceError::Empty { location } => location.clone(),
             other => panic!("{name}: {other}"),
         };
         if let Some(line) = entry["line"].as_u64() {
-            assert_eq!(place.line, Some(line as usize), "{name}: {error}");
+            assert_eq!(location.line, Some(line as usize), "{name}: {error}");
             assert!(error.to_string().contains(&format!("line {line}")), "{name}: {error}");
         }
         assert!(error.to_string().contains(name.as_str()), "{name}: {error}");
@@ -221,9 +221,9 @@ fn a_template_that_is_spawned_twice_is_two_sessions() {
                 {\"session_id\": \"w\", \"turns\": [{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}]}\n";
     let (_directory, path) = text("x.jsonl", rows);
     let trace = read(&path, None).unwrap();
-    let waits = |place: usize| {
-        let parents = trace.steps[place].parents.iter().map(|edge| trace.steps[edge.parent].id());
-        (trace.steps[place].id(), parents.collect::<Vec<String>>())
+    let waits = |location: usize| {
+        let parents = trace.steps[location].parents.iter().map(|edge| trace.steps[edge.parent].id());
+        (trace.steps[location].id(), parents.collect::<Vec<String>>())
     };
     assert_eq!(waits(1), ("o/1".into(), vec!["o/0".into(), "w/0".into()]));
     assert_eq!(waits(2), ("o/2".into(), vec!["o/1".into(), "w#2/0".into()]));

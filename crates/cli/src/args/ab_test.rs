@@ -7,7 +7,7 @@ use tacho_args::flag::joined;
 use tacho_decide::{compare::Confidence, gate::Rule};
 
 use super::compare::{confidence, missing, share};
-use super::error::{ArgError, Refusal, UsageError};
+use super::error::{ArgError, ArgumentError, UsageError};
 use super::serve::{self, ServeArgs};
 use super::{gate::rules, shared::history::HistoryArgs, shared::live::LiveArgs, shared::tags::ONE_RUN};
 
@@ -58,24 +58,24 @@ const LENGTHS: [&str; 4] = ["--num-prompts", "--stages", "--sessions", "--worklo
 flags! {
     AbTestFlags? {
         FLAGS [
-            urls: Vec<String> = own(&["URL_A URL_B"], Rest(2), "URL_A URL_B", Unset, &AB_TEST,
+            urls: Vec<String> = tacho(&["URL_A URL_B"], Rest(2), "URL_A URL_B", Unset, &AB_TEST,
                 "Base URLs of two running servers. A is the baseline, B the candidate.");
-            cmd_a: Option<String> = own(&["--cmd-a"], Str, "COMMAND", Unset, &AB_TEST,
+            cmd_a: Option<String> = tacho(&["--cmd-a"], Str, "COMMAND", Unset, &AB_TEST,
                 "Command that starts A, instead of URL_A. Both servers are started for each block and stopped after it, so that they \
                  fit one GPU; a block without measurement warms each up.").needs(&["--cmd-b"]);
-            cmd_b: Option<String> = own(&["--cmd-b"], Str, "COMMAND", Unset, &AB_TEST, "Command that starts B.").needs(&["--cmd-a"]);
-            rules: Vec<Rule> = own(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &AB_TEST,
+            cmd_b: Option<String> = tacho(&["--cmd-b"], Str, "COMMAND", Unset, &AB_TEST, "Command that starts B.").needs(&["--cmd-a"]);
+            rules: Vec<Rule> = tacho(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &AB_TEST,
                 "Largest regression allowed: in percent of A (mean_tpot_ms:3%) or in the metric's unit (mean_e2el_ms:20ms, accuracy:1pp). The test \
                  ends as soon as the confidence interval of each change is within its limit or beyond it.").required() => rules;
-            block: Option<f64> = own(&["--block"], Seconds, "SEC", Unset, &AB_TEST,
+            block: Option<f64> = tacho(&["--block"], Seconds, "SEC", Unset, &AB_TEST,
                 "Seconds of load per block (default: 5). --num-prompts sets the number of requests instead.").positive();
-            budget: f64 = own(&["--budget"], Seconds, "SEC", Preset::Float(300.0), &AB_TEST,
+            budget: f64 = tacho(&["--budget"], Seconds, "SEC", DefaultValue::Float(300.0), &AB_TEST,
                 "Seconds for the test. It ends earlier if every rule is decided; no pair is begun that would end later.").positive();
-            max_failures: Option<f64> = own(&["--max-failures"], Str, "PERCENT", Unset, &AB_TEST,
+            max_failures: Option<f64> = tacho(&["--max-failures"], Str, "PERCENT", Unset, &AB_TEST,
                 "Percentage of B's requests that may fail (default: no significant increase over A).") => share;
-            confidence: Confidence = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &AB_TEST,
+            confidence: Confidence = tacho(&["--confidence"], Int, "PERCENT", DefaultValue::Int(95), &AB_TEST,
                 "Confidence level, 80 to 99. 100 minus it bounds the false-positive rate of all rules and looks together.").between(80.0, 99.0) => confidence;
-            html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &AB_TEST, "Write a page with the verdict and all metrics.");
+            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &AB_TEST, "Write a page with the verdict and all metrics.");
         ]
     }
 }
@@ -110,13 +110,13 @@ impl AbTestArgs {
         let flags = AbTestFlags::parse(v)?;
         for (flag, instead) in SET {
             if v.is_given(flag) {
-                return Err(Refusal::other(format!("{flag}: {instead}")).into());
+                return Err(ArgumentError::other(format!("{flag}: {instead}")).into());
             }
         }
         let servers = servers(&flags)?;
         let given = v.given_of(LENGTHS).next();
         if let Some(other) = given.filter(|_| flags.block.is_some()) {
-            return Err(Refusal::Together { flag: "--block", other }.into());
+            return Err(ArgumentError::Together { flag: "--block", other }.into());
         }
         let block = flags.block.or(given.is_none().then_some(BLOCK));
         let load = ServeArgs::values_in(v)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_decide::search::Criterion;
 
-use super::error::{ArgError, Refusal, UsageError};
+use super::error::{ArgError, ArgumentError, UsageError};
 use super::offline::rows::LIVE;
 use super::shared::live::{self, LiveArgs};
 
@@ -38,24 +38,24 @@ flags! {
     /// The settings of vLLM's script. Each is also an environment variable.
     TuneFlags {
         SETTINGS [
-            base: Given<String> = own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Directory of the results, in DIR/auto-benchmark (BASE).");
-            model: Given<String> = own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "Model to serve (MODEL).");
-            system: Given<String> = own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine, for the record only (SYSTEM).");
-            tp: Given<String> = own(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP).");
-            download_dir: Given<String> = own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Directory of downloaded models (DOWNLOAD_DIR).");
-            input_len: Given<String> = own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Prompt length in tokens (INPUT_LEN).");
-            output_len: Given<String> = own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Output length in tokens (OUTPUT_LEN).");
-            max_model_len: Given<String> = own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &LOAD,
+            base: Given<String> = tacho(&["--base"], Str, "DIR", DefaultValue::Str("."), &TUNING, "Directory of the results, in DIR/auto-benchmark (BASE).");
+            model: Given<String> = tacho(&["--model"], Str, "NAME", DefaultValue::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "Model to serve (MODEL).");
+            system: Given<String> = tacho(&["--system"], Str, "NAME", DefaultValue::Str("TPU"), &TUNING, "Kind of machine, for the record only (SYSTEM).");
+            tp: Given<String> = tacho(&["--tp"], Str, "N", DefaultValue::Str("1"), &TUNING, "Tensor parallel size (TP).");
+            download_dir: Given<String> = tacho(&["--download-dir"], Str, "DIR", DefaultValue::Str(""), &TUNING, "Directory of downloaded models (DOWNLOAD_DIR).");
+            input_len: Given<String> = tacho(&["--input-len"], Str, "TOKENS", DefaultValue::Str("4000"), &LOAD, "Prompt length in tokens (INPUT_LEN).");
+            output_len: Given<String> = tacho(&["--output-len"], Str, "TOKENS", DefaultValue::Str("16"), &LOAD, "Output length in tokens (OUTPUT_LEN).");
+            max_model_len: Given<String> = tacho(&["--max-model-len"], Str, "TOKENS", DefaultValue::Str("4096"), &LOAD,
                 "Maximum tokens of prompt and output (MAX_MODEL_LEN).");
-            min_cache_hit_pct: Given<String> = own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &LOAD,
+            min_cache_hit_pct: Given<String> = tacho(&["--min-cache-hit-pct"], Str, "PERCENT", DefaultValue::Str("0"), &LOAD,
                 "Shared prefix, as a percentage of each prompt (MIN_CACHE_HIT_PCT).");
-            max_latency_allowed_ms: Given<String> = own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &LOAD,
+            max_latency_allowed_ms: Given<String> = tacho(&["--max-latency-allowed-ms"], Str, "MS", DefaultValue::Str("100000000000"), &LOAD,
                 "Maximum p99 end-to-end latency (MAX_LATENCY_ALLOWED_MS).");
-            num_seqs_list: Given<Vec<String>> = own(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
+            num_seqs_list: Given<Vec<String>> = tacho(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
                 "Values of max_num_seqs to try (NUM_SEQS_LIST; default: 128 256).");
-            num_batched_tokens_list: Given<Vec<String>> = own(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
+            num_batched_tokens_list: Given<Vec<String>> = tacho(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
                 "Values of max_num_batched_tokens to try (NUM_BATCHED_TOKENS_LIST; default: 512 1024 2048 4096).");
-            vllm_logging_level: Given<String> = own(&["--vllm-logging-level"], Str, "LEVEL", Preset::Str("INFO"), &TUNING,
+            vllm_logging_level: Given<String> = tacho(&["--vllm-logging-level"], Str, "LEVEL", DefaultValue::Str("INFO"), &TUNING,
                 "Log level of the server (VLLM_LOGGING_LEVEL).");
         ]
     }
@@ -65,38 +65,38 @@ flags! {
     AutoTuneArgs? {
         FIRST [
             /// The batch file, and the upload destination of its results.
-            batch: Option<(PathBuf, Option<String>)> = own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
+            batch: Option<(PathBuf, Option<String>)> = tacho(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
                 "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH.") => batch;
         ]
         LAST [
-            serve_params: Option<String> = own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
+            serve_params: Option<String> = tacho(&["--serve-params"], Str, "FILE", Unset, &TUNING,
                 "JSON file with further server settings to try. Each set is combined with each pair of the two lists.");
-            constraints: Vec<Criterion> = own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
+            constraints: Vec<Criterion> = tacho(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
                 "Further SLOs, such as 'p99_ttft_ms<=200': any metric of a result with <=, <, >= or >.") => constraints;
-            num_prompts: u64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts per measured run.").at_least(1);
-            num_warmups: u64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Warm-up requests before each run.").at_least(0);
-            num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
+            num_prompts: u64 = tacho(&["--num-prompts"], Int, "N", DefaultValue::Int(1000), &SEARCH, "Prompts per measured run.").at_least(1);
+            num_warmups: u64 = tacho(&["--num-warmups"], Int, "N", DefaultValue::Int(10), &SEARCH, "Warm-up requests before each run.").at_least(0);
+            num_runs: usize = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(3), &SEARCH,
                 "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer.").at_least(1);
-            tolerance: f64 = own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
+            tolerance: f64 = tacho(&["--tolerance"], Float, "SHARE", DefaultValue::Float(0.0), &SEARCH,
                 "Precision of the request rate, as a fraction of it. 0 finds it exactly.").between(0.0, 0.99);
-            skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Skip the profiled run of the best settings.");
-            resume: Option<Option<String>> = own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
+            skip_profile: bool = tacho(&["--skip-profile"], Switch, "", Off, &SEARCH, "Skip the profiled run of the best settings.");
+            resume: Option<Option<String>> = tacho(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
                 "Resume an interrupted tuning. RUN is its directory in auto-benchmark (default: the newest).");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");
-            sim: bool = own(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server.");
-            serve_cmd: Option<String> = own(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");
+            sim: bool = tacho(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server.");
+            serve_cmd: Option<String> = tacho(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Server command instead of 'vllm serve MODEL ...'. The settings that are tried are put into it.");
-            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho serve"), &COMMANDS,
+            bench_cmd: String = tacho(&["--bench-cmd"], Str, "COMMAND", DefaultValue::Str("tacho serve"), &COMMANDS,
                 "Client command. 'vllm bench serve' works too.");
-            after_bench_cmd: Option<String> = own(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+            after_bench_cmd: Option<String> = tacho(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command to run after each run. Without it the caches of the server are reset.");
-            host: String = own(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Address of the server.");
-            port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8004), &COMMANDS, "Port of the server.");
-            load_format: String = own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
+            host: String = tacho(&["--host"], Str, "NAME", DefaultValue::Str("localhost"), &COMMANDS, "Address of the server.");
+            port: i64 = tacho(&["--port"], Int, "PORT", DefaultValue::Int(8004), &COMMANDS, "Port of the server.");
+            load_format: String = tacho(&["--load-format"], Str, "NAME", DefaultValue::Str("dummy"), &COMMANDS,
                 "Load format of the weights. dummy is quick, but its routing and acceptance are not those of a real model.");
-            server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
-                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
-            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show the output of the clients.");
+            server_ready_timeout: u64 = tacho(&["--server-ready-timeout"], Int, "SEC", DefaultValue::Int(600), &COMMANDS,
+                "Seconds that a server may take to become ready.").between(0.0, MAX_SECONDS);
+            show_stdout: bool = tacho(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show the output of the clients.");
         ]
         ..tuning: TuneFlags;
         ..live: LiveArgs;
@@ -132,13 +132,13 @@ impl AutoTuneArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = AutoTuneArgs::parse(v)?;
         if args.sim && args.serve_cmd.is_some() {
-            return Err(Refusal::Together { flag: "--sim", other: "--serve-cmd" }.into());
+            return Err(ArgumentError::Together { flag: "--sim", other: "--serve-cmd" }.into());
         }
         Ok(args)
     }
 
     /// Resolves the settings: a batch entry takes precedence over flags, and flags over the environment.
-    pub(crate) fn settings(&self, entry: &dyn Fn(&str) -> Option<String>) -> Result<TuneSettings, Refusal> {
+    pub(crate) fn settings(&self, entry: &dyn Fn(&str) -> Option<String>) -> Result<TuneSettings, ArgumentError> {
         let flags = &self.tuning;
         let given = |variable: &str, typed: Option<String>| {
             let environment = || std::env::var(variable).ok().filter(|text| !text.is_empty());
@@ -148,14 +148,14 @@ impl AutoTuneArgs {
             given(variable, flag.typed().cloned()).unwrap_or_else(|| flag.value.clone())
         };
         let whole = |variable: &'static str, flag: &Given<String>| number(variable, &text(variable, flag));
-        let list = |variable: &'static str, flag: &Given<Vec<String>>, preset: &str| {
+        let list = |variable: &'static str, flag: &Given<Vec<String>>, default: &str| {
             let typed = flag.typed().map(|words| words.join(" "));
-            let words = given(variable, typed).unwrap_or_else(|| preset.to_owned());
+            let words = given(variable, typed).unwrap_or_else(|| default.to_owned());
             let parts = words.split([' ', ',', '\t', '\n']).filter(|part| !part.is_empty());
             let numbers: Vec<u64> = parts.map(|part| number(variable, part)).collect::<Result<_, _>>()?;
             match numbers.iter().all(|&number| number > 0) && !numbers.is_empty() {
                 true => Ok(numbers),
-                false => Err(Refusal::range(variable, words, "whole numbers above 0")),
+                false => Err(ArgumentError::range(variable, words, "whole numbers above 0")),
             }
         };
         let max_latency_text = text("MAX_LATENCY_ALLOWED_MS", &flags.max_latency_allowed_ms);
@@ -182,16 +182,20 @@ impl AutoTuneArgs {
 }
 
 impl TuneSettings {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), ArgumentError> {
         if !(self.max_latency_ms.is_finite() && self.max_latency_ms > 0.0) {
-            return Err(Refusal::range("MAX_LATENCY_ALLOWED_MS", &self.max_latency_text, "milliseconds above 0"));
+            return Err(ArgumentError::range("MAX_LATENCY_ALLOWED_MS", &self.max_latency_text, "milliseconds above 0"));
         }
         if self.min_cache_hit_pct > 100 {
-            return Err(Refusal::range("MIN_CACHE_HIT_PCT", self.min_cache_hit_pct, "a percentage from 0 to 100"));
+            return Err(ArgumentError::range(
+                "MIN_CACHE_HIT_PCT",
+                self.min_cache_hit_pct,
+                "a percentage from 0 to 100",
+            ));
         }
         if self.input_len + self.output_len > self.max_model_len {
             let allowed = "INPUT_LEN and OUTPUT_LEN together or more";
-            return Err(Refusal::range("MAX_MODEL_LEN", self.max_model_len, allowed));
+            return Err(ArgumentError::range("MAX_MODEL_LEN", self.max_model_len, allowed));
         }
         Ok(())
     }
@@ -203,8 +207,8 @@ impl TuneSettings {
     }
 }
 
-fn number(variable: &'static str, text: &str) -> Result<u64, Refusal> {
-    text.trim().parse().map_err(|_| Refusal::range(variable, text, "a whole number"))
+fn number(variable: &'static str, text: &str) -> Result<u64, ArgumentError> {
+    text.trim().parse().map_err(|_| ArgumentError::range(variable, text, "a whole number"))
 }
 
 fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgError> {
@@ -217,9 +221,9 @@ fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgE
     Ok(words.next().map(|file| (PathBuf::from(file), words.next())))
 }
 
-fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {
     let constraint = |text: String| {
-        text.parse().map_err(|_| Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200"))
+        text.parse().map_err(|_| ArgumentError::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200"))
     };
     Vec::<String>::from_flag(setting).into_iter().map(constraint).collect()
 }

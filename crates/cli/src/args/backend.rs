@@ -29,21 +29,21 @@ pub(crate) static CHECK_TABLE: Table = Table {
 flags! {
     BackendCheckArgs? {
         CHECKED [
-            backend: BackendKind = own(&["FILE"], Rest(1), "FILE", Unset, &CHECK, "The backend file.").required() => file;
-            base_url: String = own(&["--base-url"], Str, "URL", Unset, &CHECK, "Server address with scheme.").required();
-            model: Option<String> = own(&["--model"], Str, "NAME", Unset, &CHECK,
+            backend: BackendKind = tacho(&["FILE"], Rest(1), "FILE", Unset, &CHECK, "The backend file.").required() => file;
+            base_url: String = tacho(&["--base-url"], Str, "URL", Unset, &CHECK, "Server address with scheme.").required();
+            model: Option<String> = tacho(&["--model"], Str, "NAME", Unset, &CHECK,
                 "Model to request (default: the first one that the file's model list names).");
-            prompt: String = own(&["--prompt"], Str, "TEXT", Preset::Str("Write a short story about a lighthouse."), &CHECK,
+            prompt: String = tacho(&["--prompt"], Str, "TEXT", DefaultValue::Str("Write a short story about a lighthouse."), &CHECK,
                 "The prompt.");
-            max_tokens: i64 = own(&["--max-tokens"], Int, "TOKENS", Preset::Int(16), &CHECK, "Maximum output tokens.")
+            max_tokens: i64 = tacho(&["--max-tokens"], Int, "TOKENS", DefaultValue::Int(16), &CHECK, "Maximum output tokens.")
                 .between(1.0, 1e6);
-            extra_body: Option<Value> = own(&["--extra-body"], Json, "JSON", Unset, &CHECK,
+            extra_body: Option<Value> = tacho(&["--extra-body"], Json, "JSON", Unset, &CHECK,
                 "Members to add to the body, as in tacho serve.");
-            api_key: Option<Secret> = own(&["--api-key"], Str, "KEY", Unset, &CHECK,
+            api_key: Option<Secret> = tacho(&["--api-key"], Str, "KEY", Unset, &CHECK,
                 "API key, sent as the file says (default: $OPENAI_API_KEY).");
-            header: Option<Vec<String>> = own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &CHECK, "Further headers.");
+            header: Option<Vec<String>> = tacho(&["--header"], AnyNumber, "KEY=VALUE", Unset, &CHECK, "Further headers.");
             insecure: bool = switch(&["--insecure"], &CHECK, "Do not verify the server's TLS certificate.");
-            timeout: Duration = own(&["--timeout"], Seconds, "SEC", Preset::Float(120.0), &CHECK,
+            timeout: Duration = tacho(&["--timeout"], Seconds, "SEC", DefaultValue::Float(120.0), &CHECK,
                 "Timeout of the request.").positive();
             all_events: bool = switch(&["--all-events"], &CHECK, "Show all events instead of the first and the last ones.");
         ]
@@ -68,7 +68,7 @@ pub(crate) static INIT_TABLE: Table = Table {
 flags! {
     InitFlags {
         NAMES [
-            words: Vec<String> = own(&["NAME"], Rest(1), "NAME", Unset, &OUTPUT,
+            words: Vec<String> = tacho(&["NAME"], Rest(1), "NAME", Unset, &OUTPUT,
                 "The built-in backend. `tacho backend list` shows which ones can be written as a file.").required();
         ]
     }

@@ -29,18 +29,18 @@ pub(crate) static BUNDLE_TABLE: Table = Table {
 flags! {
     BundleArgs? {
         BUNDLE_FLAGS [
-            run: Vec<PathBuf> = own(&["RUN"], Rest(1), "RUN", Unset, &BUNDLE,
+            run: Vec<PathBuf> = tacho(&["RUN"], Rest(1), "RUN", Unset, &BUNDLE,
                 "A result that has its log next to it or was saved with --save-detailed, or the log of a run (--log).").required();
-            output: Option<PathBuf> = own(&["--output", "-o"], Str, "FILE", Unset, &BUNDLE,
+            output: Option<PathBuf> = tacho(&["--output", "-o"], Str, "FILE", Unset, &BUNDLE,
                 "File to write (default: the name of RUN with .tacho.zip).");
-            workload: Option<PathBuf> = own(&["--workload"], Str, "FILE", Unset, &BUNDLE,
+            workload: Option<PathBuf> = tacho(&["--workload"], Str, "FILE", Unset, &BUNDLE,
                 "The requests that --save-workload wrote (default: the file that the command of the run names; otherwise made again \
                  from its flags and seed, if the dataset is synthetic).").excludes(&["--no-workload"]);
             no_workload: bool = switch(&["--no-workload"], &BUNDLE,
                 "Leave out the requests. Those of a synthetic dataset follow from the command and the seed; others cannot be checked.");
-            selfcheck: Option<Option<String>> = own(&["--selfcheck"], OptionalStr, "FILE", Off, &BUNDLE,
+            selfcheck: Option<Option<String>> = tacho(&["--selfcheck"], OptionalStr, "FILE", Off, &BUNDLE,
                 "Add what tacho selfcheck --json wrote on this machine; without FILE, measure it now, for about 20 s.");
-            sign: Option<PathBuf> = own(&["--sign"], Str, "FILE", Unset, &BUNDLE, "Sign with this Ed25519 key (PKCS#8, PEM).");
+            sign: Option<PathBuf> = tacho(&["--sign"], Str, "FILE", Unset, &BUNDLE, "Sign with this Ed25519 key (PKCS#8, PEM).");
         ]
     }
 }
@@ -60,8 +60,8 @@ pub(crate) static VERIFY_TABLE: Table = Table {
 flags! {
     VerifyArgs? {
         VERIFY_FLAGS [
-            bundle: Vec<PathBuf> = own(&["BUNDLE"], Rest(1), "BUNDLE", Unset, &VERIFY, "A file that tacho bundle wrote.").required();
-            key: Option<PathBuf> = own(&["--key"], Str, "FILE", Unset, &VERIFY,
+            bundle: Vec<PathBuf> = tacho(&["BUNDLE"], Rest(1), "BUNDLE", Unset, &VERIFY, "A file that tacho bundle wrote.").required();
+            key: Option<PathBuf> = tacho(&["--key"], Str, "FILE", Unset, &VERIFY,
                 "Public key (PEM) that must have signed the bundle.");
             json: bool = switch(&["--json"], &VERIFY, "Print a JSON object.");
         ]
@@ -83,14 +83,14 @@ pub(crate) static REPRODUCE_TABLE: Table = Table {
 flags! {
     ReproduceFlags? {
         REPRODUCE_FLAGS [
-            bundle: Vec<PathBuf> = own(&["BUNDLE"], Rest(1), "BUNDLE", Unset, &REPRODUCE, "A file that tacho bundle wrote.").required();
-            num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPRODUCE,
+            bundle: Vec<PathBuf> = tacho(&["BUNDLE"], Rest(1), "BUNDLE", Unset, &REPRODUCE, "A file that tacho bundle wrote.").required();
+            num_runs: usize = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(1), &REPRODUCE,
                 "Number of runs. With two or more, what differs from run to run counts.").between(1.0, 1000.0);
-            margin: Option<f64> = own(&["--margin"], Str, "PERCENT", Preset::Str("10%"), &REPRODUCE,
+            margin: Option<f64> = tacho(&["--margin"], Str, "PERCENT", DefaultValue::Str("10%"), &REPRODUCE,
                 "Largest change of a mean that counts as agreement.") => share;
-            confidence: Confidence = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &REPRODUCE,
+            confidence: Confidence = tacho(&["--confidence"], Int, "PERCENT", DefaultValue::Int(95), &REPRODUCE,
                 "Confidence level, 80 to 99. 100 minus it bounds each wrong answer.").between(80.0, 99.0) => confidence;
-            result_dir: Option<PathBuf> = own(&["--result-dir"], Str, "DIR", Unset, &REPRODUCE,
+            result_dir: Option<PathBuf> = tacho(&["--result-dir"], Str, "DIR", Unset, &REPRODUCE,
                 "Directory for the results of the runs and their logs (default: none are saved).");
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &REPRODUCE, "Exit with 0 if the answer is INCONCLUSIVE.");
         ]
@@ -101,15 +101,15 @@ flags! {
 #[rustfmt::skip]
 const CONNECTION: &[Flag] = &[
     vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme; several are replicas, see tacho serve.").joining(),
-    own(&["--api-key"], Str, "KEY", Unset, &SERVER, "API key, sent as Authorization: Bearer KEY (default: $OPENAI_API_KEY)."),
+    tacho(&["--api-key"], Str, "KEY", Unset, &SERVER, "API key, sent as Authorization: Bearer KEY (default: $OPENAI_API_KEY)."),
     vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers with secrets that the requests had, which bundles do not keep."),
     vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not verify the server's TLS certificate."),
-    own(&["--ca-file"], Str, "FILE", Unset, &SERVER, "CA certificates in PEM form to trust instead of the system's."),
+    tacho(&["--ca-file"], Str, "FILE", Unset, &SERVER, "CA certificates in PEM form to trust instead of the system's."),
     switch(&["--http2"], &SERVER, "Use HTTP/2, see tacho serve."),
     switch(&["--reset-caches"], &SERVER, "Empty the server's caches before each run, see tacho serve."),
     switch(&["--sim"], &SERVER, "Send to the built-in simulator instead of a server.").excludes(&["--base-url"]),
-    own(&["--sim-profile"], Str, "NAME", Unset, &SERVER, "Speed of the simulator.").needs(&["--sim"]),
-    own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER, "Further flags of tacho sim, as one text.").needs(&["--sim"]),
+    tacho(&["--sim-profile"], Str, "NAME", Unset, &SERVER, "Speed of the simulator.").needs(&["--sim"]),
+    tacho(&["--sim-args"], Str, "FLAGS", Unset, &SERVER, "Further flags of tacho sim, as one text.").needs(&["--sim"]),
 ];
 
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use tacho_metrics::statistics::Statistic;
 use tacho_record::metric::Known;
 use tacho_run::sweep::LoadVariable;
 
-use super::error::{ArgError, Refusal, unknown_metric};
+use super::error::{ArgError, ArgumentError, unknown_metric};
 use super::serve::{self, ServeArgs};
 use super::shared::history::{self, HistoryArgs};
 use super::shared::live::LiveArgs;
@@ -42,16 +42,16 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     CapacityFlags? {
         FLAGS [
-            slos: Vec<Criterion> = own(&["--slo"], Repeated, "CONDITION", Unset, &CAPACITY,
+            slos: Vec<Criterion> = tacho(&["--slo"], Repeated, "CONDITION", Unset, &CAPACITY,
                 "SLO of the load: a metric, <=, <, >= or >, and a limit, such as 'p99_ttft_ms<=200' or 'p99_ttft<=0.2s'. Can be repeated; \
                  all must hold. Quote it: < is special in a shell.").required() => slos;
-            by: LoadVariable = own(&["--by"], Choice(&["rate", "concurrency", "sessions"]), "LOAD", Preset::Str("rate"), &CAPACITY,
+            by: LoadVariable = tacho(&["--by"], Choice(&["rate", "concurrency", "sessions"]), "LOAD", DefaultValue::Str("rate"), &CAPACITY,
                 "Load to search: requests per second, requests in flight, or --sessions in progress.") => by;
-            load: Option<f64> = own(&["--load"], Float, "N", Unset, &CAPACITY, "Today's load, in the unit of --by. Prints the headroom.").positive();
-            target: Option<f64> = own(&["--target"], Float, "N", Unset, &CAPACITY, "Load that is needed. Prints how many such servers it takes.").positive();
-            budget: f64 = own(&["--budget"], Seconds, "SEC", Preset::Float(120.0), &CAPACITY,
+            load: Option<f64> = tacho(&["--load"], Float, "N", Unset, &CAPACITY, "Today's load, in the unit of --by. Prints the headroom.").positive();
+            target: Option<f64> = tacho(&["--target"], Float, "N", Unset, &CAPACITY, "Load that is needed. Prints how many such servers it takes.").positive();
+            budget: f64 = tacho(&["--budget"], Seconds, "SEC", DefaultValue::Float(120.0), &CAPACITY,
                 "Seconds of load. The search stops earlier at --precision.").positive();
-            precision: f64 = own(&["--precision"], Float, "PERCENT", Preset::Float(5.0), &CAPACITY,
+            precision: f64 = tacho(&["--precision"], Float, "PERCENT", DefaultValue::Float(5.0), &CAPACITY,
                 "Stop when the 95% range of the answer is within this percentage of it.").between(0.5, 50.0);
         ]
     }
@@ -77,7 +77,7 @@ impl CapacityArgs {
         own.into_iter().chain(history::FLAGS.iter().map(Flag::long)).for_each(|name| run.forget(name));
         run.put("--metric-percentiles", Value::from(percentiles(&run, &flags.slos)));
         if flags.by == LoadVariable::Sessions && !run.is_given("--sessions") {
-            return Err(Refusal::other("--by sessions needs --sessions FILE").into());
+            return Err(ArgumentError::other("--by sessions needs --sessions FILE").into());
         }
         let mut command = vec!["tacho".to_owned(), "serve".to_owned()];
         command.extend(run.given_words());
@@ -104,16 +104,17 @@ fn percentiles(run: &Values, slos: &[Criterion]) -> String {
     list
 }
 
-fn slos(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+fn slos(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {
     let slo = |text: String| {
-        let criterion: Criterion = text.parse().map_err(|error| Refusal::other(format!("{} {error}", setting.flag)))?;
+        let criterion: Criterion =
+            text.parse().map_err(|error| ArgumentError::other(format!("{} {error}", setting.flag)))?;
         Known::require(&criterion.metric).map_err(|error| unknown_metric(setting.flag, &error))?;
         Ok(criterion)
     };
     Vec::<String>::from_flag(setting).into_iter().map(slo).collect()
 }
 
-fn by(setting: Setting<'_>) -> Result<LoadVariable, Refusal> {
+fn by(setting: Setting<'_>) -> Result<LoadVariable, ArgumentError> {
     Ok(match setting.value.as_str() {
         Some("concurrency") => LoadVariable::MaxConcurrency,
         Some("sessions") => LoadVariable::Sessions,

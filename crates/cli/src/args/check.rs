@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_decide::threshold::Threshold;
 
-use super::error::{Refusal, unknown_metric};
+use super::error::{ArgumentError, unknown_metric};
 
 static CHECK: Group = group("check options", "check options", "Results and the conditions on them.");
 
@@ -24,9 +24,9 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     CheckArgs? {
         FLAGS [
-            results: Vec<PathBuf> = own(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &CHECK,
+            results: Vec<PathBuf> = tacho(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &CHECK,
                 "Results, or directories of them. Each is checked against all conditions.").required();
-            thresholds: Vec<Threshold> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
+            thresholds: Vec<Threshold> = tacho(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
                 "Condition that must not hold: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or failed>1%. \
                  Inconclusive if the metric's 95% confidence interval contains the limit.").required() => conditions;
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECK,
@@ -35,11 +35,11 @@ flags! {
     }
 }
 
-fn conditions(setting: Setting<'_>) -> Result<Vec<Threshold>, Refusal> {
+fn conditions(setting: Setting<'_>) -> Result<Vec<Threshold>, ArgumentError> {
     thresholds(&Vec::from_flag(setting))
 }
 
-pub(super) fn thresholds(texts: &[String]) -> Result<Vec<Threshold>, Refusal> {
+pub(super) fn thresholds(texts: &[String]) -> Result<Vec<Threshold>, ArgumentError> {
     let read = |text: &String| Threshold::parse(text).map_err(|error| unknown_metric("--fail-if", &error));
     texts.iter().map(read).collect()
 }

@@ -6,7 +6,7 @@ use tacho_args::declare::*;
 use tacho_workload::sessions::{DumpSpec, Language, Scaling};
 
 use crate::args::compare::missing;
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, ArgumentError};
 
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static SLICE_OPTIONS: Group = group("slice options", "options", "Number and length of slices.");
@@ -35,12 +35,12 @@ flags! {
             input: String = vllm(&["--input"], Str, "FILE", Unset, &FILES, "Text file to cut.").required();
             output: String = vllm(&["--output"], Str, "FILE", Unset, &FILES, "File to write, as JSON lines.").required();
             tokenizer: String = vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts: a Hub id or a directory.").required();
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SLICE_OPTIONS, "Number of slices.");
-            input_len: i64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(1024), &SLICE_OPTIONS, "Length of a slice.");
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICE_OPTIONS, "Output length of each prompt.");
-            range_ratio: String = vllm(&["--range-ratio"], Str, "RATIO", Preset::Str("0.0"), &SLICE_OPTIONS,
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(1000), &SLICE_OPTIONS, "Number of slices.");
+            input_len: i64 = vllm(&["--input-len"], Int, "TOKENS", DefaultValue::Int(1024), &SLICE_OPTIONS, "Length of a slice.");
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", DefaultValue::Int(128), &SLICE_OPTIONS, "Output length of each prompt.");
+            range_ratio: String = vllm(&["--range-ratio"], Str, "RATIO", DefaultValue::Str("0.0"), &SLICE_OPTIONS,
                 "Variation of lengths, as a fraction of them: from 0 to below 1, or JSON with input and output.");
-            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SLICE_OPTIONS, "Seed of lengths and positions.");
+            seed: i64 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &SLICE_OPTIONS, "Seed of lengths and positions.");
         ]
     }
 }
@@ -63,16 +63,16 @@ flags! {
     SharegptArgs {
         SHAREGPT_ROWS [
             files: Vec<PathBuf> = vllm(&["FILE"], Rest(2), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write.").required();
-            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &TESTS, "Seed of order and sample.");
+            seed: i64 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &TESTS, "Seed of order and sample.");
             max_items: Option<usize> = vllm(&["--max-items"], Int, "N", Unset, &TESTS, "Maximum number of conversations.").at_least(0);
             min_turns: Option<usize> = vllm(&["--min-turns"], Int, "N", Unset, &TESTS, "Minimum messages per conversation.").at_least(0);
             max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &TESTS, "Maximum messages per conversation; longer ones are truncated.").at_least(0);
             min_content_len: Option<usize> = vllm(&["--min-content-len"], Int, "N", Unset, &TESTS, "Minimum characters of every message. 0: no limit.").at_least(0);
             max_content_len: Option<usize> = vllm(&["--max-content-len"], Int, "N", Unset, &TESTS, "Maximum characters of every message. 0: no limit.").at_least(0);
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &FILES, "Tokenizer that counts tokens in the table of a sample.");
-            language: Language = own(&["--language"], Choice(&Language::NAMES), "WHICH", Preset::Str("any"), &TESTS,
+            language: Language = tacho(&["--language"], Choice(&Language::NAMES), "WHICH", DefaultValue::Str("any"), &TESTS,
                 "Messages to keep: any, ASCII only, or non-ASCII only.") => named;
-            as_vllm: bool = own(&["--as-vllm"], Switch, "", Off, &TESTS,
+            as_vllm: bool = tacho(&["--as-vllm"], Switch, "", Off, &TESTS,
                 "Do as vLLM's script does: only messages with other characters than ASCII, parts of a conversation in random \
                  order, and questions without an answer at the end.");
         ]
@@ -86,7 +86,7 @@ impl SharegptArgs {
             return Err(missing(&SHAREGPT_TABLE, "OUTPUT"));
         }
         let above = |low: Option<usize>, high: Option<usize>| high.is_some_and(|high| high > 0 && low > Some(high));
-        let order = |flag, allowed: &str| Refusal::range(flag, "larger", allowed);
+        let order = |flag, allowed: &str| ArgumentError::range(flag, "larger", allowed);
         if above(args.min_turns, args.max_turns) {
             return Err(order("--min-turns", "at most --max-turns").into());
         }
@@ -128,29 +128,29 @@ pub(crate) static TRACE_TABLE: Table = Table {
 flags! {
     TraceArgs {
         TRACE_ROWS [
-            input: Vec<PathBuf> = own(&["FILE"], Rest(1), "FILE", Unset, &TRACE_FILES, "Trace file, or a directory of files for formats that have several.").required();
-            format: Option<String> = own(&["--format"], Str, "NAME", Unset, &TRACE_FILES,
+            input: Vec<PathBuf> = tacho(&["FILE"], Rest(1), "FILE", Unset, &TRACE_FILES, "Trace file, or a directory of files for formats that have several.").required();
+            format: Option<String> = tacho(&["--format"], Str, "NAME", Unset, &TRACE_FILES,
                 "Trace format. Default: detected from the rows: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
                  inputs_json, dag_jsonl, sagemaker_data_capture, baseten_trace, tracelab, weka, bailian, azure, burstgpt, guidellm columns, \
                  conversation_turns, trace_synthetic, otel, sglang agentic-trace, sglang openai, sharegpt, vllm conversations, \
                  or model, which is what this command prints.");
-            options: Vec<String> = own(&["--option"], Repeated, "NAME=VALUE", Unset, &TRACE_FILES,
+            options: Vec<String> = tacho(&["--option"], Repeated, "NAME=VALUE", Unset, &TRACE_FILES,
                 "Setting of the reader, such as block_size=16, input_length_is=delta, timestamp_unit=s or \
                  infer_flat_agents=true. May be given several times.");
-            to: Option<String> = own(&["--to"], Str, "NAME", Unset, &TRACE_FILES,
+            to: Option<String> = tacho(&["--to"], Str, "NAME", Unset, &TRACE_FILES,
                 "Format to write: model (default), mooncake, multi_turn or conversations. What a format cannot hold is an error.");
-            output: Option<PathBuf> = own(&["--output", "-o"], Str, "FILE", Unset, &TRACE_FILES, "File to write (default: standard output).");
-            time_scale: Option<f64> = own(&["--time-scale"], Float, "FACTOR", Unset, &PART,
+            output: Option<PathBuf> = tacho(&["--output", "-o"], Str, "FILE", Unset, &TRACE_FILES, "File to write (default: standard output).");
+            time_scale: Option<f64> = tacho(&["--time-scale"], Float, "FACTOR", Unset, &PART,
                 "Factor of times and pauses. 0.5 is twice as fast; applied after the cap.");
-            idle_gap_cap: Option<f64> = own(&["--idle-gap-cap"], Float, "SECONDS", Unset, &PART,
+            idle_gap_cap: Option<f64> = tacho(&["--idle-gap-cap"], Float, "SECONDS", Unset, &PART,
                 "Maximum pause, and maximum time without a scheduled request.");
-            window_start: Option<f64> = own(&["--window-start"], Float, "SECONDS", Unset, &PART, "Only sessions that start at this time or later.");
-            window_end: Option<f64> = own(&["--window-end"], Float, "SECONDS", Unset, &PART, "Only sessions that start at this time or earlier.");
-            sample_sessions: Option<usize> = own(&["--sample-sessions"], Int, "N", Unset, &PART, "Number of sessions to draw, by --seed.").at_least(1);
-            first_sessions: Option<usize> = own(&["--first-sessions"], Int, "N", Unset, &PART, "Number of sessions to take from the start.").at_least(1);
-            session_branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &PART,
+            window_start: Option<f64> = tacho(&["--window-start"], Float, "SECONDS", Unset, &PART, "Only sessions that start at this time or later.");
+            window_end: Option<f64> = tacho(&["--window-end"], Float, "SECONDS", Unset, &PART, "Only sessions that start at this time or earlier.");
+            sample_sessions: Option<usize> = tacho(&["--sample-sessions"], Int, "N", Unset, &PART, "Number of sessions to draw, by --seed.").at_least(1);
+            first_sessions: Option<usize> = tacho(&["--first-sessions"], Int, "N", Unset, &PART, "Number of sessions to take from the start.").at_least(1);
+            session_branches: String = tacho(&["--session-branches"], Choice(&["first", "all"]), "WHICH", DefaultValue::Str("first"), &PART,
                 "Response that a session continues from after a request for several (n): the first, or all as branches.");
-            seed: i64 = own(&["--seed"], Int, "SEED", Preset::Int(0), &PART, "Seed of the draw.");
+            seed: i64 = tacho(&["--seed"], Int, "SEED", DefaultValue::Int(0), &PART, "Seed of the draw.");
         ]
     }
 }

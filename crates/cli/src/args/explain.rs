@@ -23,13 +23,13 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     ExplainArgs? {
         FLAGS [
-            run: Vec<PathBuf> = own(&["RUN"], Rest(1), "RUN", Unset, &EXPLAIN,
+            run: Vec<PathBuf> = tacho(&["RUN"], Rest(1), "RUN", Unset, &EXPLAIN,
                 "The log of a run (--log), or a result that was saved with --save-detailed or has its log next to it.").required();
-            compare: Option<PathBuf> = own(&["--compare"], Str, "OTHER", Unset, &EXPLAIN,
+            compare: Option<PathBuf> = tacho(&["--compare"], Str, "OTHER", Unset, &EXPLAIN,
                 "Log or result of the run to compare with, the baseline: print which part changed.").excludes(&["--request"]);
-            profile: Option<PathBuf> = own(&["--profile"], Str, "FILE", Unset, &EXPLAIN,
+            profile: Option<PathBuf> = tacho(&["--profile"], Str, "FILE", Unset, &EXPLAIN,
                 "Costs of the server, from tacho fit (default: estimated from the run).");
-            request: Option<usize> = own(&["--request"], Int, "INDEX", Unset, &EXPLAIN, "Print the waterfall of this request.").between(0.0, 1e9);
+            request: Option<usize> = tacho(&["--request"], Int, "INDEX", Unset, &EXPLAIN, "Print the waterfall of this request.").between(0.0, 1e9);
             json: bool = switch(&["--json"], &EXPLAIN, "Print a JSON object.");
         ]
     }

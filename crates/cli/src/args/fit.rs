@@ -3,7 +3,7 @@
 use tacho_args::declare::*;
 
 use super::compare::missing;
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
 static FIT: Group = group("fit options", "fit options", "Measurements and the profile to write.");
@@ -31,17 +31,17 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     FitArgs {
         FLAGS [
-            results: Vec<String> = own(&["RESULT"], Rest(usize::MAX), "RESULT", Unset, &FIT,
+            results: Vec<String> = tacho(&["RESULT"], Rest(usize::MAX), "RESULT", Unset, &FIT,
                 "Detailed results or logs of the server at several concurrencies.");
-            base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &FIT,
+            base_url: Option<String> = tacho(&["--base-url"], Str, "URL", Unset, &FIT,
                 "Measure this server; with RESULT, only read its limits.");
-            output: String = own(&["--output"], Str, "FILE", Preset::Str("profile.json"), &FIT, "File of the profile.");
-            name: Option<String> = own(&["--name"], Str, "NAME", Unset, &FIT, "Name of the profile (default: the file's name).");
-            model: Option<String> = own(&["--model"], Str, "NAME", Unset, &FIT, "Model to request, with --base-url.");
-            tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &FIT, "Tokenizer of the prompts, with --base-url.");
-            seconds: f64 = own(&["--seconds"], Float, "SEC", Preset::Float(60.0), &FIT,
+            output: String = tacho(&["--output"], Str, "FILE", DefaultValue::Str("profile.json"), &FIT, "File of the profile.");
+            name: Option<String> = tacho(&["--name"], Str, "NAME", Unset, &FIT, "Name of the profile (default: the file's name).");
+            model: Option<String> = tacho(&["--model"], Str, "NAME", Unset, &FIT, "Model to request, with --base-url.");
+            tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &FIT, "Tokenizer of the prompts, with --base-url.");
+            seconds: f64 = tacho(&["--seconds"], Float, "SEC", DefaultValue::Float(60.0), &FIT,
                 "Duration of the measurement, with --base-url.").between(5.0, 86_400.0);
-            keep: Option<String> = own(&["--save-runs"], Str, "DIR", Unset, &FIT,
+            keep: Option<String> = tacho(&["--save-runs"], Str, "DIR", Unset, &FIT,
                 "Directory for the runs of --base-url, to fit them again.");
         ]
         ..limits: LimitFlags;
@@ -53,16 +53,16 @@ flags! {
 flags! {
     LimitFlags {
         ENGINE_FLAGS [
-            max_num_seqs: Option<usize> = own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1);
-            max_num_batched_tokens: Option<usize> = own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1);
-            block_size: Option<usize> = own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1);
-            num_gpu_blocks: Option<usize> = own(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Number of KV-cache blocks.").at_least(1);
-            max_model_len: Option<usize> = own(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens of prompt and output.").at_least(1);
-            enable_prefix_caching: Option<bool> = own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &LIMITS,
+            max_num_seqs: Option<usize> = tacho(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1);
+            max_num_batched_tokens: Option<usize> = tacho(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1);
+            block_size: Option<usize> = tacho(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1);
+            num_gpu_blocks: Option<usize> = tacho(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Number of KV-cache blocks.").at_least(1);
+            max_model_len: Option<usize> = tacho(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens of prompt and output.").at_least(1);
+            enable_prefix_caching: Option<bool> = tacho(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &LIMITS,
                 "Whether the server has prefix caching.");
-            enable_chunked_prefill: Option<bool> = own(&["--enable-chunked-prefill", "--no-enable-chunked-prefill"], TriState, "", Unset, &LIMITS,
+            enable_chunked_prefill: Option<bool> = tacho(&["--enable-chunked-prefill", "--no-enable-chunked-prefill"], TriState, "", Unset, &LIMITS,
                 "Whether the server has chunked prefill.");
-            server_log: Option<String> = own(&["--server-log"], Str, "FILE", Unset, &LIMITS, "Log of the server, whose first lines state its limits.");
+            server_log: Option<String> = tacho(&["--server-log"], Str, "FILE", Unset, &LIMITS, "Log of the server, whose first lines state its limits.");
         ]
     }
 }
@@ -74,7 +74,7 @@ impl FitArgs {
             return Err(missing(&TABLE, "RESULT or --base-url"));
         }
         if let Some(flag) = v.given_of(sign_in::names()).next().filter(|_| args.base_url.is_none()) {
-            return Err(Refusal::Alone { flag, other: "--base-url" }.into());
+            return Err(ArgumentError::Alone { flag, other: "--base-url" }.into());
         }
         args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;
         Ok(args)

@@ -7,7 +7,7 @@ use tacho_args::repr::quoted;
 use tacho_decide::{compare::Confidence, gate::Rule};
 
 use super::compare::{confidence, missing, share};
-use super::error::{ArgError, Refusal, UsageError, unknown_metric};
+use super::error::{ArgError, ArgumentError, UsageError, unknown_metric};
 
 static GATE: Group = group("gate options", "gate options", "Baseline, candidate and the regressions allowed.");
 
@@ -29,22 +29,22 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     GateArgs? {
         FLAGS [
-            sides: Vec<PathBuf> = own(&["BASE NEW"], Rest(2), "BASE NEW", Unset, &GATE,
+            sides: Vec<PathBuf> = tacho(&["BASE NEW"], Rest(2), "BASE NEW", Unset, &GATE,
                 "Baseline and candidate: results, or directories of repeated runs.");
-            rules: Vec<Rule> = own(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &GATE,
+            rules: Vec<Rule> = tacho(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &GATE,
                 "Largest regression allowed: in percent of the baseline (p99_ttft_ms:5%) or in the metric's unit (mean_e2el_ms:20ms, accuracy:1pp). \
                  Passes if the whole confidence interval of the change is within the limit, fails if the whole interval is beyond.")
                 .required() => rules;
-            max_failures: Option<f64> = own(&["--max-failures"], Str, "PERCENT", Unset, &GATE,
+            max_failures: Option<f64> = tacho(&["--max-failures"], Str, "PERCENT", Unset, &GATE,
                 "Percentage of the candidate's requests that may fail (default: no significant increase over the baseline).") => share;
-            confidence: Confidence = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE,
+            confidence: Confidence = tacho(&["--confidence"], Int, "PERCENT", DefaultValue::Int(95), &GATE,
                 "Confidence level, 80 to 99. 100 minus it bounds the false-positive rate of all rules together.").between(80.0, 99.0) => confidence;
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &GATE,
                 "Exit with 0 if no rule fails but some are inconclusive.");
-            noise: Option<f64> = own(&["--assume-noise"], Str, "PERCENT", Unset, &GATE,
+            noise: Option<f64> = tacho(&["--assume-noise"], Str, "PERCENT", Unset, &GATE,
                 "Assumed standard deviation between runs, for single results without per-request values.") => share;
-            base: Vec<PathBuf> = own(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Baseline results, instead of BASE.");
-            new: Vec<PathBuf> = own(&["--new"], OneOrMore, "FILE", Unset, &GATE, "Candidate results, instead of NEW.");
+            base: Vec<PathBuf> = tacho(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Baseline results, instead of BASE.");
+            new: Vec<PathBuf> = tacho(&["--new"], OneOrMore, "FILE", Unset, &GATE, "Candidate results, instead of NEW.");
         ]
     }
 }
@@ -66,10 +66,10 @@ impl GateArgs {
     }
 }
 
-pub(super) fn rules(setting: Setting<'_>) -> Result<Vec<Rule>, Refusal> {
+pub(super) fn rules(setting: Setting<'_>) -> Result<Vec<Rule>, ArgumentError> {
     let rule = |text: String| {
         Rule::parse(&text).map_err(|error| match error {
-            tacho_record::Error::Rule { .. } => Refusal::other(format!(
+            tacho_record::Error::Rule { .. } => ArgumentError::other(format!(
                 "--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms",
                 quoted(&text)
             )),

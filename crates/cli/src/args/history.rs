@@ -6,7 +6,7 @@ use tacho_args::declare::*;
 use tacho_args::repr::quoted;
 use tacho_record::history::History;
 
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::shared::history::{DIRECTORY, Pairs, TAG, TAG_GIT, pairs};
 
 static OPTIONS: Group = group("history options", "options", "The history, and what of it.");
@@ -16,11 +16,11 @@ const GROUPS: &[&Group] = &[&OPTIONS];
 const PLACE: Flag =
     Flag { help: "Directory of the history. TACHO_HISTORY sets it for all commands.", ..DIRECTORY.within(&OPTIONS) }
         .required();
-const FILTER: Flag = own(
+const FILTER: Flag = tacho(
     &["--filter"],
     Kind::Str,
     "KEY=VALUE",
-    Preset::Unset,
+    DefaultValue::Unset,
     &OPTIONS,
     "Only entries with these tags or settings, separated by commas, such as branch=main,model_id=m. Can be repeated.",
 )
@@ -47,7 +47,7 @@ pub(crate) static ADD_TABLE: Table = table(
 flags! {
     AddArgs? {
         ADD [
-            results: Vec<PathBuf> = own(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &OPTIONS,
+            results: Vec<PathBuf> = tacho(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &OPTIONS,
                 "Results, logs, or directories of results. One that is there already gets the new tags.").required();
             history: History = PLACE => history;
             tags: Pairs = TAG.within(&OPTIONS) => pairs;
@@ -83,7 +83,7 @@ pub(crate) static SHOW_TABLE: Table = table(
 flags! {
     ShowArgs? {
         SHOW [
-            words: Vec<String> = own(&["ID"], Rest(1), "ID", Unset, &OPTIONS,
+            words: Vec<String> = tacho(&["ID"], Rest(1), "ID", Unset, &OPTIONS,
                 "The entry: the start of its id or of its commit.").required();
             history: History = PLACE => history;
             filter: Pairs = FILTER => pairs;
@@ -106,13 +106,13 @@ flags! {
     TrendArgs? {
         TREND [
             history: History = PLACE => history;
-            metrics: Option<String> = own(&["--metric"], Str, "KEYS", Unset, &OPTIONS,
+            metrics: Option<String> = tacho(&["--metric"], Str, "KEYS", Unset, &OPTIONS,
                 "Metrics, separated by commas (default: throughput, TTFT, TPOT and others that the entries have).").joining();
             filter: Pairs = FILTER => pairs;
-            across: Option<String> = own(&["--across"], Str, "KEYS", Unset, &OPTIONS,
+            across: Option<String> = tacho(&["--across"], Str, "KEYS", Unset, &OPTIONS,
                 "Tags and settings, separated by commas, that may differ within a series. By default only commit, server and workload may.")
                 .joining();
-            fail_if_worse: Option<i64> = own(&["--fail-if-worse"], Int, "N", Unset, &OPTIONS,
+            fail_if_worse: Option<i64> = tacho(&["--fail-if-worse"], Int, "N", Unset, &OPTIONS,
                 "Exit with 3 if a metric got worse with one of the last N entries of its series. A change takes three entries to be seen.")
                 .at_least(3);
             json: bool = JSON;
@@ -130,11 +130,11 @@ pub(crate) static DIFF_TABLE: Table = table(
 flags! {
     DiffArgs? {
         DIFF [
-            words: Vec<String> = own(&["ID ID"], Rest(2), "ID ID", Unset, &OPTIONS,
+            words: Vec<String> = tacho(&["ID ID"], Rest(2), "ID ID", Unset, &OPTIONS,
                 "The baseline and the candidate: the start of their ids or commits.").required();
             history: History = PLACE => history;
             filter: Pairs = FILTER => pairs;
-            html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &OPTIONS, "Write an HTML report too.");
+            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &OPTIONS, "Write an HTML report too.");
         ]
     }
 }
@@ -150,9 +150,9 @@ flags! {
     PruneArgs? {
         PRUNE [
             history: History = PLACE => history;
-            keep: Option<i64> = own(&["--keep"], Int, "N", Unset, &OPTIONS, "Keep the newest N of the entries that --filter selects.")
+            keep: Option<i64> = tacho(&["--keep"], Int, "N", Unset, &OPTIONS, "Keep the newest N of the entries that --filter selects.")
                 .at_least(0).excludes(&["--older-than"]);
-            older_than: Option<f64> = own(&["--older-than"], Float, "DAYS", Unset, &OPTIONS, "Remove entries from more than this many days ago.")
+            older_than: Option<f64> = tacho(&["--older-than"], Float, "DAYS", Unset, &OPTIONS, "Remove entries from more than this many days ago.")
                 .between(0.0, 36500.0);
             filter: Pairs = FILTER => pairs;
             yes: bool = switch(&["--yes"], &OPTIONS, "Remove them. Without it, they are only listed.");
@@ -164,7 +164,7 @@ impl PruneArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = PruneArgs::parse(v)?;
         if args.keep.is_none() && args.older_than.is_none() {
-            return Err(Refusal::other("pass --keep N or --older-than DAYS").into());
+            return Err(ArgumentError::other("pass --keep N or --older-than DAYS").into());
         }
         Ok(args)
     }
@@ -181,17 +181,17 @@ flags! {
     SiteArgs? {
         SITE [
             history: History = PLACE => history;
-            output: Option<PathBuf> = own(&["-o", "--output-dir"], Str, "DIR", Unset, &OPTIONS, "Directory of the site.").required();
+            output: Option<PathBuf> = tacho(&["-o", "--output-dir"], Str, "DIR", Unset, &OPTIONS, "Directory of the site.").required();
             filter: Pairs = FILTER => pairs;
-            title: String = own(&["--title"], Str, "TEXT", Preset::Str("Benchmark history"), &OPTIONS, "Title of the site.");
+            title: String = tacho(&["--title"], Str, "TEXT", DefaultValue::Str("Benchmark history"), &OPTIONS, "Title of the site.");
         ]
     }
 }
 
 /// The row is required, so that there is a value.
-fn history(setting: Setting<'_>) -> Result<History, Refusal> {
+fn history(setting: Setting<'_>) -> Result<History, ArgumentError> {
     match setting.value.as_str() {
         Some(directory) if !directory.is_empty() => Ok(History::at(directory)),
-        _ => Err(Refusal::other(format!("{} {}: pass a directory", setting.flag, quoted("")))),
+        _ => Err(ArgumentError::other(format!("{} {}: pass a directory", setting.flag, quoted("")))),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_client::Headers;
 
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, ArgumentError};
 use crate::args::offline::rows::LIVE;
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
@@ -46,42 +46,42 @@ flags! {
             input_file: PathBuf = vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
                 "Conversations (a list), or how to make them (an object with filetype generate_conversations).").required();
             output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's responses.");
-            seed: u32 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &INPUT, "Seed of conversations, choices and pauses.").between(0.0, U32_MAX);
+            seed: u32 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &INPUT, "Seed of conversations, choices and pauses.").between(0.0, U32_MAX);
             model: String = vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model to request, and its tokenizer.").required();
             served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "Model name in requests, if it differs from --model.");
-            url: String = vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "Server address.");
+            url: String = vllm(&["--url", "-u"], Str, "URL", DefaultValue::Str("http://localhost:8000"), &SERVER, "Server address.");
             api_key: Option<String> = vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "API key, sent as Authorization: Bearer KEY.");
             header: Vec<String> = vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "Header sent with every request; may be repeated.");
-            num_clients: usize = vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Concurrent clients, each with at most one request in flight.").between(1.0, U32_MAX);
+            num_clients: usize = vllm(&["--num-clients", "-p"], Int, "N", DefaultValue::Int(1), &LOAD, "Concurrent clients, each with at most one request in flight.").between(1.0, U32_MAX);
             max_active_conversations: Option<i64> = vllm(&["--max-active-conversations", "-k"], Int, "N", Unset, &LOAD,
                 "Maximum active conversations of all clients (default: the number of clients).");
             max_num_requests: Option<i64> = vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Maximum requests of all clients.");
             warmup_step: bool = vllm(&["--warmup-step"], Switch, "", Off, &LOAD, "Warm up: send all first turns before the measurement.");
-            warmup_percentages: String = vllm(&["--warmup-percentages"], Str, "LIST", Preset::Str("0%"), &OUTPUT,
+            warmup_percentages: String = vllm(&["--warmup-percentages"], Str, "LIST", DefaultValue::Str("0%"), &OUTPUT,
                 "Percentages of samples to exclude as warm-up, separated by commas; one table each.");
             max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &LOAD, "Maximum messages per conversation.").between(1.0, U32_MAX);
             no_early_stop: bool = vllm(&["--no-early-stop"], Switch, "", Off, &LOAD, "Continue until all clients finish, not only the first.");
-            limit_max_tokens: i64 = vllm(&["--limit-max-tokens"], Int, "N", Preset::Int(0), &LOAD,
+            limit_max_tokens: i64 = vllm(&["--limit-max-tokens"], Int, "N", DefaultValue::Int(0), &LOAD,
                 "Maximum output tokens. 0 uses the length of the recorded response; a negative value sets no limit.");
-            limit_min_tokens: i64 = vllm(&["--limit-min-tokens"], Int, "N", Preset::Int(0), &LOAD,
+            limit_min_tokens: i64 = vllm(&["--limit-min-tokens"], Int, "N", DefaultValue::Int(0), &LOAD,
                 "Minimum output tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM.");
-            request_rate: f64 = vllm(&["--request-rate"], Float, "RATE", Preset::Float(0.0), &LOAD,
+            request_rate: f64 = vllm(&["--request-rate"], Float, "RATE", DefaultValue::Float(0.0), &LOAD,
                 "Requests per second of each client: a random pause follows each request.");
             max_retries: Option<u32> = vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "Retries of a failed request (default: $MULTITURN_BENCH_MAX_RETRIES).").between(0.0, U32_MAX);
-            conversation_sampling: String = vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
+            conversation_sampling: String = vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", DefaultValue::Str("round_robin"), &LOAD,
                 "Order of the active conversations.");
             verify_output: bool = vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail if a response differs from the recorded one.");
-            request_timeout_sec: f64 = vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "Maximum seconds per request.");
+            request_timeout_sec: f64 = vllm(&["--request-timeout-sec"], Seconds, "SECONDS", DefaultValue::Float(120.0), &SERVER, "Maximum seconds per request.");
             no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Request whole responses instead of streams.");
             send_conversation_id: bool = vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID.");
             excel_output: bool = vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write the tables as an Excel workbook.");
             stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write the metrics of every request as JSON.");
             verbose: bool = vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Log what each client does, and add the time between a user's messages.");
             print_content: bool = vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and responses as they arrive.");
-            exact_lengths: bool = own(&["--exact-lengths"], Switch, "", Off, &LOAD,
+            exact_lengths: bool = tacho(&["--exact-lengths"], Switch, "", Off, &LOAD,
                 "Request responses of exactly the maximum length (min_tokens, ignore_eos).");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &INPUT, "Generate the conversations without sending them.");
-            save_workload: Option<PathBuf> = own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before the run.");
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &INPUT, "Generate the conversations without sending them.");
+            save_workload: Option<PathBuf> = tacho(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before the run.");
         ]
         ..live: LiveArgs;
         ..sign_in: SignInArgs;
@@ -101,34 +101,34 @@ impl MultiTurnArgs {
     }
 
     /// Headers of all requests, in the order in which they are set.
-    pub(crate) fn headers(&self) -> Result<Headers, Refusal> {
+    pub(crate) fn headers(&self) -> Result<Headers, ArgumentError> {
         let headers = self.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
         Ok(combined(headers, self.api_key.clone()))
     }
 
     /// Warm-up percentages, ascending.
-    pub(crate) fn percentages(&self) -> Result<Vec<f64>, Refusal> {
+    pub(crate) fn percentages(&self) -> Result<Vec<f64>, ArgumentError> {
         percentages(&self.warmup_percentages, self.warmup_step)
     }
 
     /// Number of retries, by the flag or its environment variable.
-    pub(crate) fn retries(&self) -> Result<u32, Refusal> {
+    pub(crate) fn retries(&self) -> Result<u32, ArgumentError> {
         const NAME: &str = "MULTITURN_BENCH_MAX_RETRIES";
         match (self.max_retries, std::env::var(NAME)) {
             (Some(retries), _) => Ok(retries),
             (None, Err(_)) => Ok(0),
             (None, Ok(value)) => {
                 let parsed = value.trim().parse();
-                parsed.map_err(|_| Refusal::range(NAME, value, "a whole number, 0 or more"))
+                parsed.map_err(|_| ArgumentError::range(NAME, value, "a whole number, 0 or more"))
             }
         }
     }
 
-    fn check(&self) -> Result<(), Refusal> {
-        let refused = |flag, value: f64, allowed| Err(Refusal::range(flag, value, allowed));
-        let (least, most) = (self.limit_min_tokens, self.limit_max_tokens);
-        if (least > 0 || most > 0) && (least < 1 || most < 1 || least > most) {
-            return refused("--limit-min-tokens", least as f64, "both limits of 1 or more, the least at most the most");
+    fn check(&self) -> Result<(), ArgumentError> {
+        let refused = |flag, value: f64, allowed| Err(ArgumentError::range(flag, value, allowed));
+        let (min, max) = (self.limit_min_tokens, self.limit_max_tokens);
+        if (min > 0 || max > 0) && (min < 1 || max < 1 || min > max) {
+            return refused("--limit-min-tokens", min as f64, "both limits of 1 or more, the least at most the most");
         }
         if self.request_timeout_sec.is_nan() || self.request_timeout_sec <= 0.0 {
             return refused("--request-timeout-sec", self.request_timeout_sec, "more than 0");
@@ -148,9 +148,9 @@ impl MultiTurnArgs {
     }
 }
 
-fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
+fn percentages(text: &str, step: bool) -> Result<Vec<f64>, ArgumentError> {
     let allowed = "shares from 0% up to but not 100%, with commas between";
-    let wrong = || Refusal::range("--warmup-percentages", text, allowed);
+    let wrong = || ArgumentError::range("--warmup-percentages", text, allowed);
     let share =
         |part: &str| part.trim().trim_end_matches('%').parse::<f64>().ok().filter(|share| (0.0..100.0).contains(share));
     let mut shares = text.split(',').map(share).collect::<Option<Vec<f64>>>().ok_or_else(wrong)?;
@@ -173,11 +173,11 @@ fn combined(headers: Vec<(String, String)>, key: Option<String>) -> Headers {
 }
 
 /// Parses `Name: value` or `Name=value`; the colon takes precedence.
-fn header(text: &str) -> Result<(String, String), Refusal> {
+fn header(text: &str) -> Result<(String, String), ArgumentError> {
     let split = text.split_once(':').or_else(|| text.split_once('='));
     let pair = split.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
     pair.filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| Refusal::range("--header", "***", "Name: value or Name=value"))
+        .ok_or_else(|| ArgumentError::range("--header", "***", "Name: value or Name=value"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::secret::redact_json;
 
-use super::error::{ArgError, Refusal, bad_mm_limits};
+use super::error::{ArgError, ArgumentError, bad_mm_limits};
 use super::serve::DatasetFlags;
 pub(crate) use super::shared::engine::EngineArgs;
 use super::shared::engine::{self, CAPACITY, ENGINE};
@@ -79,8 +79,8 @@ impl FromWord for Backend {
     }
 }
 
-fn refuse_if(holds: bool, problem: impl Into<String>) -> Result<(), Refusal> {
-    if holds { Err(Refusal::other(problem)) } else { Ok(()) }
+fn refuse_if(holds: bool, problem: impl Into<String>) -> Result<(), ArgumentError> {
+    if holds { Err(ArgumentError::other(problem)) } else { Ok(()) }
 }
 
 impl OfflineArgs {
@@ -98,16 +98,16 @@ impl OfflineArgs {
         let seed = self.engine.seed;
         Err(match () {
             () if self.worker.sim_profile.is_some() && backend != Backend::Sim => {
-                Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }
+                ArgumentError::Alone { flag: "--sim-profile", other: "the simulated engine" }
             }
-            () if u32::try_from(seed).is_err() => Refusal::range("--seed", seed, "0 to 4294967295"),
+            () if u32::try_from(seed).is_err() => ArgumentError::range("--seed", seed, "0 to 4294967295"),
             () => return Ok(()),
         }
         .into())
     }
 
     /// Media limits must be numbers by modality.
-    fn check_mm_limits(&self) -> Result<(), Refusal> {
+    fn check_mm_limits(&self) -> Result<(), ArgumentError> {
         let limits = &self.datasets.mm_limits;
         let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
         if numbers { Ok(()) } else { Err(bad_mm_limits(&dumps(limits))) }
@@ -175,14 +175,14 @@ const PROFILE_ONE: Flag =
 flags! {
     LatencyArgs {
         BATCH [
-            input_len: u64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(32), &RUN, "Prompt length.").at_least(1);
-            output_len: u64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &RUN, "Output length.").at_least(1);
-            batch_size: u64 = vllm(&["--batch-size"], Int, "N", Preset::Int(8), &RUN, "Prompts in the batch.").at_least(1);
+            input_len: u64 = vllm(&["--input-len"], Int, "TOKENS", DefaultValue::Int(32), &RUN, "Prompt length.").at_least(1);
+            output_len: u64 = vllm(&["--output-len"], Int, "TOKENS", DefaultValue::Int(128), &RUN, "Output length.").at_least(1);
+            batch_size: u64 = vllm(&["--batch-size"], Int, "N", DefaultValue::Int(8), &RUN, "Prompts in the batch.").at_least(1);
         ]
         ITERATIONS [
             use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &RUN, "Use beam search instead of sampling.");
-            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Int, "N", Preset::Int(10), &RUN, "Warm-up iterations.").at_least(0);
-            num_iters: u64 = vllm(&["--num-iters"], Int, "N", Preset::Int(30), &RUN, "Measured iterations.").at_least(1);
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Int, "N", DefaultValue::Int(10), &RUN, "Warm-up iterations.").at_least(0);
+            num_iters: u64 = vllm(&["--num-iters"], Int, "N", DefaultValue::Int(30), &RUN, "Measured iterations.").at_least(1);
         ]
         ..common: OfflineArgs;
     }
@@ -215,11 +215,11 @@ pub(crate) static STARTUP_TABLE: Table = Table {
 flags! {
     StartupArgs {
         STARTS [
-            num_iters_cold: u64 = vllm(&["--num-iters-cold"], Kind::Int, "N", Preset::Int(3), &RUN,
+            num_iters_cold: u64 = vllm(&["--num-iters-cold"], Kind::Int, "N", DefaultValue::Int(3), &RUN,
                 "Starts measured with empty caches.").at_least(1);
-            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Kind::Int, "N", Preset::Int(1), &RUN,
+            num_iters_warmup: u64 = vllm(&["--num-iters-warmup"], Kind::Int, "N", DefaultValue::Int(1), &RUN,
                 "Starts that only fill the caches.").at_least(0);
-            num_iters_warm: u64 = vllm(&["--num-iters-warm"], Kind::Int, "N", Preset::Int(3), &RUN,
+            num_iters_warm: u64 = vllm(&["--num-iters-warm"], Kind::Int, "N", DefaultValue::Int(3), &RUN,
                 "Starts measured with full caches.").at_least(1);
         ]
         ..common: OfflineArgs;

@@ -9,7 +9,7 @@ use tacho_engine::simulation::Router;
 use tacho_forecast::plan::RATES;
 use tacho_record::metric::Known;
 
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::serve::{self, ServeArgs};
 use super::shared::tags::{NEEDS_SERVER, SETS_LENGTH, SETS_LEVEL};
 
@@ -34,21 +34,21 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     PlanFlags? {
         FLAGS [
-            sim_profile: String = own(&["--sim-profile"], Str, "FILE", Unset, &PLAN,
+            sim_profile: String = tacho(&["--sim-profile"], Str, "FILE", Unset, &PLAN,
                 "Server profile: a file of tacho fit, or a name of tacho help simulator.").required();
-            rate: f64 = own(&["--rate"], Float, "RATE", Unset, &PLAN, "Request rate of the cluster, in requests per second.")
+            rate: f64 = tacho(&["--rate"], Float, "RATE", Unset, &PLAN, "Request rate of the cluster, in requests per second.")
                 .between(*RATES.start(), *RATES.end()).required();
-            slos: Vec<Criterion> = own(&["--slo", "--sla"], Repeated, "CONDITION", Unset, &PLAN,
+            slos: Vec<Criterion> = tacho(&["--slo", "--sla"], Repeated, "CONDITION", Unset, &PLAN,
                 "SLO, such as 'p99_ttft<=500ms': the mean, median or a percentile of ttft, tpot or e2el. Can be repeated; all must hold.")
                 .required() => criteria;
-            bench_cmd: Option<String> = own(&["--bench-cmd"], Str, "COMMAND", Unset, &PLAN,
+            bench_cmd: Option<String> = tacho(&["--bench-cmd"], Str, "COMMAND", Unset, &PLAN,
                 "Workload as a command line of tacho serve, instead of flags. Its rate, number of requests and output files are ignored.");
-            router: Router = own(&["--router"], Choice(&Router::NAMES), "NAME",
-                Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.") => try_named;
-            max_replicas: usize = own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
-            plot: Option<PathBuf> = own(&["--plot"], Str, "FILE", Unset, &PLAN,
+            router: Router = tacho(&["--router"], Choice(&Router::NAMES), "NAME",
+                DefaultValue::Str("least-loaded"), &PLAN, "Load-balancing policy.") => try_named;
+            max_replicas: usize = tacho(&["--max-replicas"], Int, "N", DefaultValue::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
+            plot: Option<PathBuf> = tacho(&["--plot"], Str, "FILE", Unset, &PLAN,
                 "Write a chart of latency against load, as .png, .svg or .html: 95% range, SLOs, measurements.") => drawable;
-            measured: Vec<PathBuf> = own(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
+            measured: Vec<PathBuf> = tacho(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
                 "Result of this server and workload, to show next to its prediction in table and chart.");
         ]
     }
@@ -69,18 +69,18 @@ impl PlanArgs {
         let workload = workload.given_words();
         match (workload.first(), &flags.bench_cmd) {
             (Some(flag), Some(_)) => {
-                Err(Refusal::other(format!("{flag}: put it into --bench-cmd, or remove --bench-cmd")).into())
+                Err(ArgumentError::other(format!("{flag}: put it into --bench-cmd, or remove --bench-cmd")).into())
             }
             _ => Ok(PlanArgs { flags, workload }),
         }
     }
 }
 
-pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {
     let criterion = |text: String| {
-        let wrong = |allowed: &str| Refusal::range(setting.flag, &text, allowed);
+        let wrong = |allowed: &str| ArgumentError::range(setting.flag, &text, allowed);
         let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
-        let unknown = || Refusal::other(format!("{} {text}: use {SIMULATED}", setting.flag));
+        let unknown = || ArgumentError::other(format!("{} {text}: use {SIMULATED}", setting.flag));
         if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(unknown()) }
     };
     Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()
@@ -95,11 +95,11 @@ fn is_simulated(key: &str) -> bool {
     }
 }
 
-fn drawable(setting: Setting<'_>) -> Result<Option<PathBuf>, Refusal> {
+fn drawable(setting: Setting<'_>) -> Result<Option<PathBuf>, ArgumentError> {
     let path = Option::<PathBuf>::from_flag(setting);
     match path.as_ref().filter(|path| !["png", "svg", "html"].iter().any(|one| path.extension() == Some(one.as_ref())))
     {
-        Some(other) => Err(Refusal::range(setting.flag, other.display(), "a file in .png, .svg or .html")),
+        Some(other) => Err(ArgumentError::range(setting.flag, other.display(), "a file in .png, .svg or .html")),
         None => Ok(path),
     }
 }

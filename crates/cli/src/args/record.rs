@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use tacho_args::declare::*;
 
-use super::error::Refusal;
+use super::error::ArgumentError;
 
 static RECORD: Group = group("record options", "record options", "Addresses and the trace to write.");
 
@@ -23,18 +23,19 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     RecordArgs? {
         FLAGS [
-            to: String = own(&["--to"], Str, "URL", Unset, &RECORD, "The server to pass requests on to, such as http://localhost:8000.").required();
-            listen: SocketAddr = own(&["--listen"], Str, "HOST:PORT", Preset::Str("127.0.0.1:9000"), &RECORD,
+            to: String = tacho(&["--to"], Str, "URL", Unset, &RECORD, "The server to pass requests on to, such as http://localhost:8000.").required();
+            listen: SocketAddr = tacho(&["--listen"], Str, "HOST:PORT", DefaultValue::Str("127.0.0.1:9000"), &RECORD,
                 "Address to listen on.") => address;
-            output: PathBuf = own(&["--output", "-o"], Str, "FILE", Preset::Str("trace.jsonl"), &RECORD,
+            output: PathBuf = tacho(&["--output", "-o"], Str, "FILE", DefaultValue::Str("trace.jsonl"), &RECORD,
                 "File of the trace; it must not exist.");
-            tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &RECORD,
+            tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &RECORD,
                 "Tokenizer that finds shared prefixes, and counts tokens that the server does not report (default: built in).");
         ]
     }
 }
 
-fn address(setting: Setting<'_>) -> Result<SocketAddr, Refusal> {
+fn address(setting: Setting<'_>) -> Result<SocketAddr, ArgumentError> {
     let text = String::from_flag(setting);
-    text.parse().map_err(|_| Refusal::range(setting.flag, &text, "an IP address and a port, such as 127.0.0.1:9000"))
+    text.parse()
+        .map_err(|_| ArgumentError::range(setting.flag, &text, "an IP address and a port, such as 127.0.0.1:9000"))
 }

@@ -8,7 +8,7 @@ use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::serve::{Destination, Outputs, gap_thresholds, goodput, percentile_list};
 
 static REPORT: Group = group("report options", "report options", "Tables and formats.");
@@ -43,41 +43,41 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     ReportFlags? {
         FLAGS [
-            paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
+            paths: Vec<PathBuf> = tacho(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
                 "The logs of runs (--log), result files of tacho, vLLM or other tools, or one directory of results. Several logs are reported as one run: requests \
                  sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns.");
-            result: Option<PathBuf> = own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "Directory of results, under the name of vLLM's script.");
-            markdown: bool = own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results.");
-            json: bool = own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
-            save: bool = own(&["--save"], Switch, "", Off, &REPORT,
+            result: Option<PathBuf> = tacho(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "Directory of results, under the name of vLLM's script.");
+            markdown: bool = tacho(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results.");
+            json: bool = tacho(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
+            save: bool = tacho(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
-            save_benchmark_report: Option<PathBuf> = own(&["--save-benchmark-report"], Str, "FILE", Unset, &REPORT,
+            save_benchmark_report: Option<PathBuf> = tacho(&["--save-benchmark-report"], Str, "FILE", Unset, &REPORT,
                 "Write the metrics of one run as a benchmark report 0.2 of llm-d (JSON), and nothing else.");
-            percentile_metrics: Option<Vec<MetricKind>> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
-            metric_percentiles: Option<Vec<f64>> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
-            goodput: Option<GoodputLimits> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;
-            window: Option<Window> = own(&["--window"], Str, "START:END", Unset, &LOG,
+            percentile_metrics: Option<Vec<MetricKind>> = tacho(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
+            metric_percentiles: Option<Vec<f64>> = tacho(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
+            goodput: Option<GoodputLimits> = tacho(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;
+            window: Option<Window> = tacho(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
                  window; either side may be left out. `steady` selects the steady-state window.") => window;
-            tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
+            tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &LOG,
                 "Tokenizer to count responses again, if its recorded name is not found.");
-            save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
-            save_detailed: bool = own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Include per-request values in the result.");
-            plot_timeline: Option<PathBuf> = own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.");
-            timeline_itl_thresholds: (f64, f64) = own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
+            save_result: Option<PathBuf> = tacho(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
+            save_detailed: bool = tacho(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Include per-request values in the result.");
+            plot_timeline: Option<PathBuf> = tacho(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.");
+            timeline_itl_thresholds: (f64, f64) = tacho(&["--timeline-itl-thresholds"], Str, "MS,MS", DefaultValue::Str("25,50"), &LOG_FILES,
                 "Inter-token latencies at which the timeline changes color.") => thresholds;
-            plot_dataset_stats: Option<PathBuf> = own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
-            html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
+            plot_dataset_stats: Option<PathBuf> = tacho(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
+            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &LOG_FILES,
                 "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests.");
-            card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG_FILES,
+            card: Option<PathBuf> = tacho(&["--card"], Str, "FILE", Unset, &LOG_FILES,
                 "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
                  The name ends in .png or .svg.");
-            save_requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
+            save_requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
                 "Write one row per request, as .jsonl, .csv (without lists) or .parquet.");
-            summary_json: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
+            summary_json: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
                 "Write the metrics without lists as one JSON object; - prints it, and the report to standard error.");
-            verbose: bool = own(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");
-            no_charts: bool = own(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal.");
+            verbose: bool = tacho(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");
+            no_charts: bool = tacho(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal.");
         ]
     }
 }
@@ -128,29 +128,30 @@ impl ReportCommandArgs {
     }
 }
 
-fn percentiles(setting: Setting<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+fn percentiles(setting: Setting<'_>) -> Result<Option<Vec<f64>>, ArgumentError> {
     setting.value.as_str().map(percentile_list).transpose()
 }
 
-fn thresholds(setting: Setting<'_>) -> Result<(f64, f64), Refusal> {
+fn thresholds(setting: Setting<'_>) -> Result<(f64, f64), ArgumentError> {
     gap_thresholds(&String::from_flag(setting))
 }
 
-fn metrics(setting: Setting<'_>) -> Result<Option<Vec<MetricKind>>, Refusal> {
+fn metrics(setting: Setting<'_>) -> Result<Option<Vec<MetricKind>>, ArgumentError> {
     let kind = |name: &str| MetricKind::ALL.into_iter().find(|kind| kind.name() == name);
     let allowed = "names of ttft, tpot, itl, e2el, client_queue_time and e2el_including_client_queue";
-    let unknown = |name: &str| Refusal::range(setting.flag, name, allowed);
+    let unknown = |name: &str| ArgumentError::range(setting.flag, name, allowed);
     let list = setting.value.as_str();
     list.map(|list| list.split(',').map(|name| kind(name).ok_or_else(|| unknown(name))).collect()).transpose()
 }
 
-fn window(setting: Setting<'_>) -> Result<Option<Window>, Refusal> {
+fn window(setting: Setting<'_>) -> Result<Option<Window>, ArgumentError> {
     let text = match setting.value.as_str() {
         None => return Ok(None),
         Some("steady") => return Ok(Some(Window::Steady)),
         Some(text) => text,
     };
-    let wrong = || Refusal::range(setting.flag, text, "START:END in seconds, the start before the end, or steady");
+    let wrong =
+        || ArgumentError::range(setting.flag, text, "START:END in seconds, the start before the end, or steady");
     let (start, end) = text.split_once(':').ok_or_else(wrong)?;
     let side = |text: &str, open: f64| if text.is_empty() { Some(open) } else { python_float(text) };
     match (side(start, 0.0), side(end, f64::INFINITY)) {
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use tacho_core::json::Value;
 
-    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, Refusal>, text: &str) -> Option<T> {
+    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, ArgumentError>, text: &str) -> Option<T> {
         reader(Setting { flag: "--x", value: &Value::from(text), is_given: true }).ok().flatten()
     }
 

@@ -7,7 +7,7 @@ pub(crate) mod structured;
 
 pub(crate) use super::offline::rows::{DISABLE_DETOKENIZE, LIVE, OWN};
 
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::offline::rows::{RUN, WORKER_ROWS};
 use super::offline::{EngineArgs, WorkerArgs};
 use super::serve::{self, ServeArgs};
@@ -23,11 +23,11 @@ pub(crate) static SERVER: Group =
 /// Backends: vLLM's engine in a worker, the simulator, or a running server.
 pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
 
-pub(crate) const BACKEND: Flag = own(
+pub(crate) const BACKEND: Flag = tacho(
     &["--backend"],
     Choice(BACKENDS),
     "NAME",
-    Preset::Str("vllm"),
+    DefaultValue::Str("vllm"),
     &SCENARIO,
     "Engine or server: vllm runs the engine in a worker, openai is a running server, sim the built-in simulator.",
 );
@@ -42,33 +42,33 @@ pub(crate) const BATCH_ROWS: &[Flag] =
 /// Flags that are passed on to `tacho serve`.
 #[rustfmt::skip]
 const ADDRESS: &[Flag] = &[
-    own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port."),
-    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
-    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server."),
-    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request.").tagged(NEEDS_SERVER),
-    own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
+    tacho(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port."),
+    tacho(&["--host"], Str, "HOST", DefaultValue::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
+    tacho(&["--port"], Int, "PORT", DefaultValue::Int(8000), &SERVER, "Port of that server."),
+    tacho(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request.").tagged(NEEDS_SERVER),
+    tacho(&["--max-concurrency"], Int, "N", Unset, &SERVER,
         "Maximum requests in flight. Copies that are served together cannot use each other's cache; 1 sends them one \
         after the other. Default: no limit.").tagged(NEEDS_SERVER),
-    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full output length, past the end of text.").tagged(NEEDS_SERVER),
+    tacho(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full output length, past the end of text.").tagged(NEEDS_SERVER),
 ];
 
 #[rustfmt::skip]
 const SALT: &[Flag] = &[
-    own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
+    tacho(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
         "Salt of the prefix cache: prompts of other runs are not found. random draws a new one.").tagged(NEEDS_SERVER),
 ];
 
 flags! {
     BatchArgs {
         CACHE [
-            reset_prefix_cache: bool = own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
+            reset_prefix_cache: bool = tacho(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
                 "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.").tagged(NEEDS_SERVER);
         ]
         OUTPUT [
-            output_json: Option<String> = own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
-            sim: bool = own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator; short for --backend sim.");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
-            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests as JSON lines.");
+            output_json: Option<String> = tacho(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
+            sim: bool = tacho(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator; short for --backend sim.");
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests as JSON lines.");
         ]
         {
             backend: Given<String> = BACKEND;
@@ -80,39 +80,41 @@ flags! {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Execution {
     Engine,
     Simulator,
     Server,
 }
 
-impl Way {
-    pub(crate) fn of(args: &BatchArgs) -> Result<Way, Refusal> {
+impl Execution {
+    pub(crate) fn of(args: &BatchArgs) -> Result<Execution, ArgumentError> {
         let named = args.backend.is_given;
         let address = args.values.given_of(["--base-url", "--host", "--port"]).next();
         match (args.backend.value.as_str(), args.sim, address) {
-            ("openai", false, _) => Ok(Way::Server),
+            ("openai", false, _) => Ok(Execution::Server),
             // An address implies a server.
-            (_, false, Some(_)) if !named => Ok(Way::Server),
-            ("sim", _, Some(flag)) | (_, true, Some(flag)) => Err(Refusal::Together { flag, other: "the simulator" }),
-            (_, false, Some(flag)) => Err(Refusal::Alone { flag, other: "--backend openai" }),
-            ("sim", _, None) => Ok(Way::Simulator),
-            (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
-            (_, true, None) => Ok(Way::Simulator),
+            (_, false, Some(_)) if !named => Ok(Execution::Server),
+            ("sim", _, Some(flag)) | (_, true, Some(flag)) => {
+                Err(ArgumentError::Together { flag, other: "the simulator" })
+            }
+            (_, false, Some(flag)) => Err(ArgumentError::Alone { flag, other: "--backend openai" }),
+            ("sim", _, None) => Ok(Execution::Simulator),
+            (_, true, None) if named => Err(ArgumentError::Together { flag: "--sim", other: "--backend" }),
+            (_, true, None) => Ok(Execution::Simulator),
             (_, false, None) => match args.values.first_tagged(NEEDS_SERVER | SCREEN) {
                 // The batch of an engine in a worker is a single call.
-                Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
-                None => Ok(Way::Engine),
+                Some(flag) => Err(ArgumentError::Alone { flag, other: "--backend openai or --backend sim" }),
+                None => Ok(Execution::Engine),
             },
         }
     }
 }
 
 /// Rejects a flag that applies only to the engine.
-pub(crate) fn engine_alone(given: bool, way: Way, flag: &'static str) -> Result<Way, Refusal> {
-    match way != Way::Engine && given {
-        true => Err(Refusal::Alone { flag, other: "--backend vllm" }),
-        false => Ok(way),
+pub(crate) fn engine_alone(given: bool, execution: Execution, flag: &'static str) -> Result<Execution, ArgumentError> {
+    match execution != Execution::Engine && given {
+        true => Err(ArgumentError::Alone { flag, other: "--backend vllm" }),
+        false => Ok(execution),
     }
 }
 
@@ -133,6 +135,6 @@ pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeA
 pub(crate) const MAX_SEED: f64 = u32::MAX as f64;
 
 /// Rejects engine seeds that Python's generators do not accept.
-pub(crate) fn seed(value: i64) -> Result<u64, Refusal> {
-    u32::try_from(value).map(u64::from).map_err(|_| Refusal::range("--seed", value, "0 to 4294967295"))
+pub(crate) fn seed(value: i64) -> Result<u64, ArgumentError> {
+    u32::try_from(value).map(u64::from).map_err(|_| ArgumentError::range("--seed", value, "0 to 4294967295"))
 }

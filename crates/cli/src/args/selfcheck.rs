@@ -4,7 +4,7 @@ use tacho_args::declare::*;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
-use super::error::Refusal;
+use super::error::ArgumentError;
 
 static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
@@ -24,20 +24,20 @@ flags! {
     SelfcheckArgs? {
         FLAGS [
             /// If not given, they are doubled beyond the last one until one side fails.
-            streams: Given<Vec<usize>> = own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
+            streams: Given<Vec<usize>> = tacho(&["--streams"], Kind::OneOrMore, "N", DefaultValue::Unset, &OPTIONS,
                 "Numbers of streams to try, in ascending order. Default: 1 10 100 300 1000 3000, then doubled until the client or the \
                  server fails.") => streams;
-            rates: Vec<f64> = own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
+            rates: Vec<f64> = tacho(&["--rates"], Kind::OneOrMore, "TOKENS/S", DefaultValue::Unset, &OPTIONS,
                 "Tokens per second of each stream. Default: 20 100.") => rates;
-            seconds: f64 = own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Duration of each stream.")
+            seconds: f64 = tacho(&["--seconds"], Kind::Seconds, "SEC", DefaultValue::Float(1.0), &OPTIONS, "Duration of each stream.")
                 .between(0.001, 600.0);
-            max_seconds: f64 = own(&["--max-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
+            max_seconds: f64 = tacho(&["--max-seconds"], Kind::Seconds, "SEC", DefaultValue::Float(120.0), &OPTIONS,
                 "Start no further load level after this time.").between(0.001, 1e6);
-            workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
+            workers: Option<usize> = tacho(&["--workers"], Kind::Int, "N", DefaultValue::Unset, &OPTIONS,
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
-            timestamps: TimestampSource = own(&["--timestamps"], Choice(&TimestampSource::NAMES), "WHERE", Preset::Str("kernel"), &OPTIONS,
+            timestamps: TimestampSource = tacho(&["--timestamps"], Choice(&TimestampSource::NAMES), "WHERE", DefaultValue::Str("kernel"), &OPTIONS,
                 "Source of receive timestamps: kernel, or user for comparison.") => try_named;
-            json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
+            json: Option<String> = tacho(&["--json"], Kind::Str, "FILE", DefaultValue::Unset, &OPTIONS, "Write the results to this file too.");
         ]
     }
 }
@@ -51,25 +51,25 @@ impl SelfcheckArgs {
     }
 }
 
-fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, Refusal> {
+fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, ArgumentError> {
     let value = numbers(setting, &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
     Ok(Given { value, is_given: setting.is_given })
 }
 
-fn rates(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+fn rates(setting: Setting<'_>) -> Result<Vec<f64>, ArgumentError> {
     numbers(setting, &[20.0, 100.0], (0.01, 1e6))
 }
 
-fn numbers<T>(setting: Setting<'_>, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
+fn numbers<T>(setting: Setting<'_>, default: &[T], (min, max): (T, T)) -> Result<Vec<T>, ArgumentError>
 where
     T: std::str::FromStr + PartialOrd + Copy,
 {
     let number = |text: String| match text.parse::<T>() {
-        Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(Refusal::range(setting.flag, text, "numbers above 0, up to a million")),
+        Ok(number) if number >= min && number <= max => Ok(number),
+        _ => Err(ArgumentError::range(setting.flag, text, "numbers above 0, up to a million")),
     };
     match Option::<Vec<String>>::from_flag(setting) {
         Some(given) => given.into_iter().map(number).collect(),
-        None => Ok(preset.to_vec()),
+        None => Ok(default.to_vec()),
     }
 }

@@ -48,7 +48,9 @@ use tacho_run::serve::KnownReferences;
 
 use self::stops::StopArgs;
 use super::shared::tags::{NEEDS_SERVER, SCREEN, SETS_LENGTH, SETS_LEVEL};
-use super::{ArgError, error::Refusal, shared::history::HistoryArgs, shared::live::LiveArgs, shared::ranks::RankArgs};
+use super::{
+    ArgError, error::ArgumentError, shared::history::HistoryArgs, shared::live::LiveArgs, shared::ranks::RankArgs,
+};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
@@ -136,7 +138,7 @@ impl ServeArgs {
     pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
         if let Some(flag) = values.first_refused() {
             let (name, command) = (flag.long(), values.command());
-            return Err(Refusal::other(match () {
+            return Err(ArgumentError::other(match () {
                 () if flag.has(SETS_LEVEL) => format!("{name}: {command} sets the load of each run: remove it"),
                 () if flag.has(SETS_LENGTH) => format!("{name}: {command} sets the length of each run: remove it"),
                 () => format!("{name} is for a single run of tacho serve, and {command} makes several: remove it"),
@@ -194,7 +196,7 @@ impl ServeArgs {
         if args.own.sim_profile.is_none() {
             let names = tacho_engine::Profile::names().join(", ");
             let text = format!("--sim-profile is required: a file of tacho fit, or one of {names}");
-            return Err(Refusal::other(text).into());
+            return Err(ArgumentError::other(text).into());
         }
         if args.stages.is_closed_loop() {
             return Err(not_predicted("a concurrency limit in --stages"));
@@ -216,7 +218,7 @@ impl ServeArgs {
 }
 
 fn not_predicted(flag: &str) -> ArgError {
-    Refusal::other(format!(
+    ArgumentError::other(format!(
         "a prediction does not support {flag}, since nothing is sent: remove it, or measure with tacho serve"
     ))
     .into()

@@ -26,7 +26,7 @@ pub(crate) static COMPLETIONS: Table = Table {
 flags! {
     ShellArgs {
         SHELLS [
-            words: Vec<String> = own(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
+            words: Vec<String> = tacho(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
                 "The shell: bash, zsh, fish or powershell.").required();
         ]
     }
@@ -47,9 +47,9 @@ pub(crate) static MAN: Table = Table {
 flags! {
     ManArgs {
         PAGES [
-            words: Vec<String> = own(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
+            words: Vec<String> = tacho(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
                 "Command, such as sweep serve (default: tacho itself).");
-            dir: Option<PathBuf> = own(&["--dir"], Str, "DIR", Unset, &OPTIONS,
+            dir: Option<PathBuf> = tacho(&["--dir"], Str, "DIR", Unset, &OPTIONS,
                 "Write the pages of all commands into this directory.");
             markdown: bool = switch(&["--markdown"], &OPTIONS,
                 "Markdown instead of a manual page: an index, the page of COMMAND, or with --dir all pages.");
@@ -73,9 +73,9 @@ pub(crate) static INIT: Table = Table {
 flags! {
     InitArgs {
         SETTINGS [
-            file: Vec<PathBuf> = own(&["FILE"], Rest(1), "[FILE]", Unset, &OPTIONS,
+            file: Vec<PathBuf> = tacho(&["FILE"], Rest(1), "[FILE]", Unset, &OPTIONS,
                 "File to write (default: run.yaml). An existing file is not overwritten.");
-            preset: Option<String> = own(&["--preset"], Choice(&NAMES), "NAME", Unset, &OPTIONS,
+            preset: Option<String> = tacho(&["--preset"], Choice(&NAMES), "NAME", Unset, &OPTIONS,
                 "The settings of a preset, with their sources, on standard output or in FILE.");
         ]
     }

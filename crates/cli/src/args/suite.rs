@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_run::suite::Remote;
 
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 use super::offline::rows::LIVE;
 use super::shared::live::{self, LiveArgs};
 
@@ -33,42 +33,42 @@ flags! {
     /// Arguments of `tacho suite`, from flags and the variables of vLLM's script.
     SuiteArgs? {
         FIRST [
-            paths: Vec<PathBuf> = own(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
+            paths: Vec<PathBuf> = tacho(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
                 "Test files, or their directory. In a directory those for this machine are taken, such as \
                  serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others.");
-            test_selector: String = own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR].") => text;
-            model_filter: String = own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER].") => text;
-            dtype_filter: String = own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER].") => text;
-            on_cpu: bool = own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64.") => switched;
-            output_dir: PathBuf = own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Directory of the results.");
-            resume: bool = own(&["--resume"], Switch, "", Off, &RUNS, "Keep existing results and run the rest.");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &RUNS,
+            test_selector: String = tacho(&["--test-selector"], Str, "REGEX", DefaultValue::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR].") => text;
+            model_filter: String = tacho(&["--model-filter"], Str, "NAME", DefaultValue::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER].") => text;
+            dtype_filter: String = tacho(&["--dtype-filter"], Str, "NAME", DefaultValue::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER].") => text;
+            on_cpu: bool = tacho(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64.") => switched;
+            output_dir: PathBuf = tacho(&["-o", "--output-dir"], Str, "DIR", DefaultValue::Str("results"), &RUNS, "Directory of the results.");
+            resume: bool = tacho(&["--resume"], Switch, "", Off, &RUNS, "Keep existing results and run the rest.");
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &RUNS,
                 "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN].") => switched;
-            sim: bool = own(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine.");
-            remote_host: String = own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use a running server on this host [REMOTE_HOST].") => text;
-            remote_port: String = own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Port of that server, if not 8000 [REMOTE_PORT].") => text;
-            serve_cmd: String = own(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
+            sim: bool = tacho(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine.");
+            remote_host: String = tacho(&["--remote-host"], Str, "NAME", DefaultValue::Str(""), &RUNS, "Use a running server on this host [REMOTE_HOST].") => text;
+            remote_port: String = tacho(&["--remote-port"], Str, "PORT", DefaultValue::Str(""), &RUNS, "Port of that server, if not 8000 [REMOTE_PORT].") => text;
+            serve_cmd: String = tacho(&["--serve-cmd"], Str, "COMMAND", DefaultValue::Str("vllm serve"), &RUNS,
                 "Server command. The model and the parameters of a test follow it.");
-            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
+            bench_cmd: String = tacho(&["--bench-cmd"], Str, "COMMAND", DefaultValue::Str("tacho bench"), &RUNS,
                 "Client command. serve, latency, startup or throughput follows it; 'vllm bench' works too.");
-            reset_caches: bool = own(&["--reset-caches"], Switch, "", Off, &RUNS,
+            reset_caches: bool = tacho(&["--reset-caches"], Switch, "", Off, &RUNS,
                 "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite.");
-            server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
-                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
-            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show the output of the clients.");
+            server_ready_timeout: u64 = tacho(&["--server-ready-timeout"], Int, "SEC", DefaultValue::Int(1200), &RUNS,
+                "Seconds that a server may take to become ready.").between(0.0, MAX_SECONDS);
+            show_stdout: bool = tacho(&["--show-stdout"], Switch, "", Off, &RUNS, "Show the output of the clients.");
         ]
         LAST [
-            prompts_per_concurrency: Option<u64> = own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
+            prompts_per_concurrency: Option<u64> = tacho(&["--prompts-per-concurrency"], Str, "N", DefaultValue::Str(""), &LEVELS,
                 "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY].") => optional;
-            min_num_prompts: u64 = own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Minimum prompts per level [MIN_NUM_PROMPTS].") => number;
-            max_num_prompts: u64 = own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Maximum prompts per level [MAX_NUM_PROMPTS].") => number;
-            adaptive_concurrency: bool = own(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
+            min_num_prompts: u64 = tacho(&["--min-num-prompts"], Str, "N", DefaultValue::Str("1"), &LEVELS, "Minimum prompts per level [MIN_NUM_PROMPTS].") => number;
+            max_num_prompts: u64 = tacho(&["--max-num-prompts"], Str, "N", DefaultValue::Str("1000000"), &LEVELS, "Maximum prompts per level [MAX_NUM_PROMPTS].") => number;
+            adaptive_concurrency: bool = tacho(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
                 "Search for the maximum concurrency within the SLOs after the listed levels [ENABLE_ADAPTIVE_CONCURRENCY].") => adaptive;
-            sla_ttft_ms: f64 = own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Maximum TTFT [SLA_TTFT_MS].") => milliseconds;
-            sla_tpot_ms: f64 = own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Maximum TPOT [SLA_TPOT_MS].") => milliseconds;
-            adaptive_max_probes: u64 = own(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
+            sla_ttft_ms: f64 = tacho(&["--sla-ttft-ms"], Str, "MS", DefaultValue::Str("3000"), &LEVELS, "Maximum TTFT [SLA_TTFT_MS].") => milliseconds;
+            sla_tpot_ms: f64 = tacho(&["--sla-tpot-ms"], Str, "MS", DefaultValue::Str("100"), &LEVELS, "Maximum TPOT [SLA_TPOT_MS].") => milliseconds;
+            adaptive_max_probes: u64 = tacho(&["--adaptive-max-probes"], Str, "N", DefaultValue::Str("8"), &LEVELS,
                 "Maximum levels beyond the listed ones [ADAPTIVE_MAX_PROBES].") => number;
-            adaptive_max_concurrency: u64 = own(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
+            adaptive_max_concurrency: u64 = tacho(&["--adaptive-max-concurrency"], Str, "N", DefaultValue::Str("1024"), &LEVELS,
                 "Maximum level [ADAPTIVE_MAX_CONCURRENCY].") => number;
         ]
         ..live: LiveArgs;
@@ -83,7 +83,7 @@ impl SuiteArgs {
         }
         args.on_cpu |= is_on("ON_ARM64_CPU");
         if args.sim && args.remote().is_some() {
-            return Err(Refusal::Together { flag: "--sim", other: "--remote-host" }.into());
+            return Err(ArgumentError::Together { flag: "--sim", other: "--remote-host" }.into());
         }
         Ok(args)
     }
@@ -106,31 +106,31 @@ fn variable(setting: Setting<'_>) -> String {
     setting.flag.trim_start_matches('-').replace('-', "_").to_uppercase()
 }
 
-fn switched(setting: Setting<'_>) -> Result<bool, Refusal> {
+fn switched(setting: Setting<'_>) -> Result<bool, ArgumentError> {
     Ok(bool::from_flag(setting) || is_on(&variable(setting)))
 }
 
-fn adaptive(setting: Setting<'_>) -> Result<bool, Refusal> {
+fn adaptive(setting: Setting<'_>) -> Result<bool, ArgumentError> {
     Ok(bool::from_flag(setting) || is_on("ENABLE_ADAPTIVE_CONCURRENCY"))
 }
 
 /// The flag, or its environment variable if the flag is not given.
-fn text(setting: Setting<'_>) -> Result<String, Refusal> {
+fn text(setting: Setting<'_>) -> Result<String, ArgumentError> {
     let environment = std::env::var(variable(setting)).ok().filter(|text| !text.is_empty() && !setting.is_given);
     Ok(environment.unwrap_or_else(|| String::from_flag(setting)))
 }
 
-fn number(setting: Setting<'_>) -> Result<u64, Refusal> {
+fn number(setting: Setting<'_>) -> Result<u64, ArgumentError> {
     let text = text(setting)?;
-    text.trim().parse().map_err(|_| Refusal::range(setting.flag, text, "a whole number, 0 or more"))
+    text.trim().parse().map_err(|_| ArgumentError::range(setting.flag, text, "a whole number, 0 or more"))
 }
 
-fn optional(setting: Setting<'_>) -> Result<Option<u64>, Refusal> {
+fn optional(setting: Setting<'_>) -> Result<Option<u64>, ArgumentError> {
     if text(setting)?.is_empty() { Ok(None) } else { number(setting).map(Some) }
 }
 
-fn milliseconds(setting: Setting<'_>) -> Result<f64, Refusal> {
+fn milliseconds(setting: Setting<'_>) -> Result<f64, ArgumentError> {
     let text = text(setting)?;
     let limit = text.trim().parse().ok().filter(|limit: &f64| *limit > 0.0);
-    limit.ok_or_else(|| Refusal::range(setting.flag, text, "milliseconds above 0"))
+    limit.ok_or_else(|| ArgumentError::range(setting.flag, text, "milliseconds above 0"))
 }

@@ -4,14 +4,14 @@ pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 mod table;
 
-pub(crate) use table::{PlaceArgs, SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP, StartupSweepArgs};
+pub(crate) use table::{OutputArgs, SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP, StartupSweepArgs};
 use table::{SlaFlags, SweepFlags, WorkloadFlags};
 
 use tacho_args::declare::*;
 use tacho_run::sweep::LoadVariable;
 
 use super::compare::missing;
-use super::error::{ArgError, Refusal};
+use super::error::{ArgError, ArgumentError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct SweepArgs {
@@ -30,11 +30,11 @@ pub(crate) enum SweepKind {
     Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, budget: f64 },
 }
 
-impl PlaceArgs {
-    fn check(&self) -> Result<(), Refusal> {
+impl OutputArgs {
+    fn check(&self) -> Result<(), ArgumentError> {
         match (&self.experiment_name, self.resume.iter().flatten().next()) {
             (Some(named), Some(resumed)) if named != resumed => {
-                Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" })
+                Err(ArgumentError::Together { flag: "--experiment-name", other: "--resume NAME" })
             }
             _ => Ok(()),
         }
@@ -73,8 +73,8 @@ impl SweepArgs {
             None => return Err(missing(&SERVE_SLA, "--sla-params")),
         };
         let mut flags = SweepFlags::from(v);
-        let runs = &mut flags.place.num_runs;
-        if matches!(kind, SweepKind::Sla { .. }) && !runs.is_given && !flags.place.dry_run {
+        let runs = &mut flags.output.num_runs;
+        if matches!(kind, SweepKind::Sla { .. }) && !runs.is_given && !flags.output.dry_run {
             // A search repeats points as needed.
             runs.value = 1;
         }
@@ -89,19 +89,19 @@ impl SweepArgs {
             Some(bench_cmd) => bench_cmd.clone(),
         };
         if !starts && !names_server(&bench_cmd) {
-            return Err(Refusal::other(
+            return Err(ArgumentError::other(
                 "--serve-cmd is missing: pass the command that starts the server, or name one that runs already with \
                  --base-url in --bench-cmd",
             )
             .into());
         }
         if !starts && flags.serve_params.is_some() {
-            return Err(Refusal::other(
+            return Err(ArgumentError::other(
                 "--serve-params needs --serve-cmd: the settings of a server that runs already cannot be changed",
             )
             .into());
         }
-        flags.place.check()?;
+        flags.output.check()?;
         Ok(SweepArgs { kind, bench_cmd, flags })
     }
 }
@@ -116,7 +116,7 @@ fn names_server(command: &str) -> bool {
 impl StartupSweepArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = StartupSweepArgs::from(v);
-        args.place.check()?;
+        args.output.check()?;
         Ok(args)
     }
 }

@@ -51,13 +51,13 @@ fn message(words: &[&str]) -> String {
 fn every_count_has_an_upper_bound() {
     use tacho_args::flag::{Bounds, Kind, Origin};
     let unbounded = |flag: &&tacho_args::flag::Flag| {
-        let most = match flag.bounds {
-            Some(Bounds::Between(_, most) | Bounds::Above(_, most) | Bounds::AtMost(most)) => most,
+        let max = match flag.bounds {
+            Some(Bounds::Between(_, max) | Bounds::Above(_, max) | Bounds::AtMost(max)) => max,
             None => f64::INFINITY,
         };
         // Seeds only start generators; the server checks a top-k, and the engine its own flags.
         let others = flag.origin == Origin::Engine || ["SEED", "K"].contains(&flag.metavar);
-        flag.kind == Kind::Int && most > 1e10 && !others
+        flag.kind == Kind::Int && max > 1e10 && !others
     };
     let flags = COMMANDS.iter().flat_map(|command| command.table.flags);
     let names: Vec<&str> = flags.filter(unbounded).map(|flag| flag.long()).collect();

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let mut blocks = Measured::new(args, &load, &interrupt, destination.as_deref())?;
     let plan = AbTestPlan {
         rules: args.flags.rules.clone(),
-        failures: FailureRule { most: args.flags.max_failures },
+        failures: FailureRule { max: args.flags.max_failures },
         confidence: args.flags.confidence,
         budget: args.flags.budget,
         seed: load.load.seed as u64,

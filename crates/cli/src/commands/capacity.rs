@@ -34,10 +34,10 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     make_directory(&experiment, "--result-dir")?;
     interrupt.farewell(format!("interrupted: the finished runs are in {}", experiment.display()));
     let plan = plan(args, &experiment)?;
-    let place = if simulator.is_some() { "the simulator".to_owned() } else { servers.join(", ") };
+    let server = if simulator.is_some() { "the simulator".to_owned() } else { servers.join(", ") };
     let screen = screen(&args.live, false)?;
     let levels = Levels { screen: &screen };
-    levels.say(answer::header(&place, &args.flags));
+    levels.say(answer::header(&server, &args.flags));
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone()).of_search(store);
     let (report, answers) = sla(&plan, commands.tools(&files))?;

@@ -264,7 +264,7 @@ impl Source<'_> {
         SpeedBenchSpec {
             directory: self.path(),
             subset: self.flags.speed_bench_config.as_ref().unwrap_or(&self.flags.speed_bench_dataset_subset).clone(),
-            max_input_len: self.flags.speed_bench_max_input_len.and_then(|most| usize::try_from(most).ok()),
+            max_input_len: self.flags.speed_bench_max_input_len.and_then(|max| usize::try_from(max).ok()),
             selection: self.selection(),
             output_len: self.flags.speed_bench_output_len,
             category: self.flags.speed_bench_category.clone(),

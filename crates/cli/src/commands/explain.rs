@@ -89,9 +89,9 @@ pub(in crate::commands) fn of_record(record: &RunRecord, machine: Option<&Machin
     let mut found = explain(&record.measured.samples, Known { is_paced: record.setup.is_paced(), machine })?;
     let server = &record.measured.server;
     let used = server.by_concept(Concept::KvUse);
-    let most = used.and_then(|series| series.values.iter().copied().reduce(f64::max));
+    let max = used.and_then(|series| series.values.iter().copied().reduce(f64::max));
     let preempted = server.by_concept(Concept::Preemptions).and_then(Series::growth);
-    found.settle_cache(most, preempted.is_some_and(|count| count > 0.0));
+    found.settle_cache(max, preempted.is_some_and(|count| count > 0.0));
     Ok(found)
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     one_kind(args, base.iter().chain(&new))?;
     let label = format!("{} against {}", shown(&args.new), shown(&args.base));
     let terms = Terms { confidence: args.confidence, noise: args.noise };
-    let (failures, decisions) = judge(&args.rules, &FailureRule { most: args.max_failures }, &base, &new, terms)
+    let (failures, decisions) = judge(&args.rules, &FailureRule { max: args.max_failures }, &base, &new, terms)
         .map_err(|problem| Error::Key { label, problem })?;
     let differs = difference((&settings(&base[0]), &base), (&settings(&new[0]), &new));
     let delivered = delivered(&base, &new);

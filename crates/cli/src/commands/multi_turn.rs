@@ -96,8 +96,8 @@ fn described(config: &GeneratorConfig) -> Described {
 }
 
 fn base_path(url: &str) -> &str {
-    let place = url.split_once("://").map_or(url, |(_, place)| place);
-    place.find('/').map_or("", |at| place[at..].trim_end_matches('/'))
+    let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
+    authority.find('/').map_or("", |at| authority[at..].trim_end_matches('/'))
 }
 
 fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
@@ -123,7 +123,7 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
         num_clients: args.num_clients,
         client: ClientSpec {
             max_active: active / args.num_clients,
-            max_requests: args.max_num_requests.map(usize::try_from).transpose()?.map(|most| most / args.num_clients),
+            max_requests: args.max_num_requests.map(usize::try_from).transpose()?.map(|max| max / args.num_clients),
             skip_first: false,
             max_turns: args.max_turns,
             random: args.conversation_sampling == "random",

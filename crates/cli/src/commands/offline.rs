@@ -24,7 +24,7 @@ use tacho_run::{Error, NamedTokenizer, TokenizerPlan};
 
 use super::sim::{hub, profile};
 use super::{COMMANDS, screen::Screen, serve::log::required};
-use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::error::{ArgError, ArgumentError, UsageError};
 use crate::args::offline::{Backend, EngineArgs, LatencyArgs, OfflineArgs, StartupArgs, WorkerArgs, namespace};
 use crate::exit::{Exit, Misused, saved};
 use crate::{args::help::suggest, args::offline::mm_processor::MmProcessorArgs, interrupt::Interrupt};
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
     pub(super) fn explained(&self, error: Error) -> anyhow::Error {
         match error {
             // The workload names protocols that support media; these commands have engines instead.
-            Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => Refusal::other(format!(
+            Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => ArgumentError::other(format!(
                 "Multi-modal content is not supported on backend {backend:?}; use one of ['vllm', 'vllm-chat']."
             ))
             .into(),

@@ -14,7 +14,7 @@ use tacho_run::experiment::split;
 
 use super::{outputs::check_writable, say, serve::predict::Workload, values_for};
 use crate::{
-    args, args::error::Refusal, args::plan::PlanArgs, args::serve::ServeArgs, args::shared::tags::SHAPES_LOAD,
+    args, args::error::ArgumentError, args::plan::PlanArgs, args::serve::ServeArgs, args::shared::tags::SHAPES_LOAD,
     exit::Exit, interrupt::Interrupt,
 };
 
@@ -116,7 +116,7 @@ fn spec(args: &PlanArgs, workload: &[String]) -> anyhow::Result<PlanSpec> {
     let flags = &args.flags;
     let added = ["--sim", "--sim-profile", &flags.sim_profile, "--request-rate", "1"];
     let words = [workload, &added.map(str::to_owned)].concat();
-    let refused = |allowed: &str| Refusal::range("--bench-cmd", format!("{:?}", workload.join(" ")), allowed);
+    let refused = |allowed: &str| ArgumentError::range("--bench-cmd", format!("{:?}", workload.join(" ")), allowed);
     let sessions = "independent requests: sessions cannot be scaled to a rate, see tacho predict";
     if words.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
         return Err(refused(sessions).into());
@@ -125,7 +125,7 @@ fn spec(args: &PlanArgs, workload: &[String]) -> anyhow::Result<PlanSpec> {
     let values =
         values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
     if let Some(flag) = values.first_tagged(SHAPES_LOAD) {
-        return Err(Refusal::other(format!(
+        return Err(ArgumentError::other(format!(
             "a plan does not support {flag} in --bench-cmd: requests come at the rates that the plan simulates; remove it, or see \
              tacho predict"
         ))
@@ -193,10 +193,10 @@ fn table(levels: &[Level]) -> Table {
 }
 
 /// A range, or a single number if the simulations agree.
-fn cell([least, _, most]: [f64; 3]) -> Value {
-    match (format!("{least:.1}"), format!("{most:.1}")) {
-        (least, most) if least != most => Value::from(format!("{least}–{most}")),
-        _ => Value::Float(rounded(least)),
+fn cell([min, _, max]: [f64; 3]) -> Value {
+    match (format!("{min:.1}"), format!("{max:.1}")) {
+        (min, max) if min != max => Value::from(format!("{min}–{max}")),
+        _ => Value::Float(rounded(min)),
     }
 }
 

@@ -23,7 +23,7 @@ use tacho_workload::scenarios::{LongDocumentSpec, priority_of};
 use super::screen::{Lines, Screen};
 use super::serve::{dry_run, plan, simulator};
 use super::{offline, offline::simulated::limit};
-use crate::args::scenario::{BatchArgs, Way, as_serve};
+use crate::args::scenario::{BatchArgs, Execution, as_serve};
 use crate::exit::{self, Exit};
 use crate::{
     args::scenario::long_document::LongDocumentArgs, args::scenario::prefix_caching::PrefixCachingArgs,
@@ -101,14 +101,14 @@ impl Scenario<'_> {
     /// and writes the metrics. `fixed` are flags of `tacho serve` next to those that all scenarios fix.
     pub(crate) fn on_server(
         &self,
-        (way, fixed): (Way, &[(&str, &str)]),
+        (execution, fixed): (Execution, &[(&str, &str)]),
         (spec, count): (WorkloadSpec, usize),
         policy: Option<Policy>,
         adjust: &dyn Fn(&mut ServePlan),
         measure: impl FnOnce(&Screen, Online<'_>, Prepared) -> anyhow::Result<Option<Dict>>,
     ) -> anyhow::Result<Exit> {
         let mut flags = vec![("--backend", "openai"), ("--temperature", "0.0")];
-        flags.extend((way == Way::Simulator).then_some(("--sim", "")));
+        flags.extend((execution == Execution::Simulator).then_some(("--sim", "")));
         flags.extend(fixed);
         let serve = as_serve(&self.batch.values, &flags)?;
         let screen = watched(&serve, self.batch.dry_run)?;
@@ -175,7 +175,7 @@ pub(crate) fn long_document(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
     let warm_up = WorkloadSpec::LongDocument(LongDocumentSpec { warm_up: true, ..args.spec.clone() });
     let measured = WorkloadSpec::LongDocument(args.spec.clone());
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
-    if args.way != Way::Engine {
+    if args.execution != Execution::Engine {
         return long_document_on_server(args, &scenario, warm_up, measured);
     }
     let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: true, beam: false };
@@ -196,7 +196,7 @@ fn long_document_on_server(
     measured: WorkloadSpec,
 ) -> anyhow::Result<Exit> {
     let workload = (measured, args.spec.documents * args.spec.repeat_count);
-    scenario.on_server((args.way, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
+    scenario.on_server((args.execution, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
         // A closed pipe must not end the run.
         let warmed = |seconds| drop(screen.print(&[WARM_UP.to_owned(), executed(seconds), START.to_owned()]));
         let reset = args.batch.reset_prefix_cache;
@@ -218,7 +218,7 @@ pub(crate) fn prefix_caching(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     let headline =
         |requests: &[Request]| [sampled(requests, args.spec.repeat_count), starts.iter().cloned().collect()].concat();
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &headline };
-    if args.way != Way::Engine {
+    if args.execution != Execution::Engine {
         return prefix_caching_on_server(args, &scenario);
     }
     let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: args.detokenize, beam: false };
@@ -235,7 +235,7 @@ fn cost(seconds: f64) -> String {
 
 fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -> anyhow::Result<Exit> {
     let workload = (WorkloadSpec::PrefixCaching(args.spec.clone()), args.spec.num_prompts * args.spec.repeat_count);
-    scenario.on_server((args.way, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
+    scenario.on_server((args.execution, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
         // A closed pipe must not end the run.
         let (first, second) = online.twice(prepared, &|first| drop(screen.print(&[cost(first.measured.duration)])))?;
         let first = Pass { name: "first", record: &first.record, limit: first.limit };
@@ -254,7 +254,7 @@ fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -
 pub(crate) fn prioritization(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
-    if args.way != Way::Engine {
+    if args.execution != Execution::Engine {
         return prioritization_on_server(args, &scenario);
     }
     let sampling = Sampling { n: args.n, temperature: 1.0, ignore_eos: true, detokenize: args.detokenize, beam: false };
@@ -283,7 +283,7 @@ fn prioritization_on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>) 
         }
     };
     let policy = Some(Policy::Priority);
-    scenario.on_server((args.way, &fixed), workload, policy, &adjust, |screen, online, prepared| {
+    scenario.on_server((args.execution, &fixed), workload, policy, &adjust, |screen, online, prepared| {
         if let Some(policy) = online.policy().filter(|policy| policy != "priority") {
             screen.event(RunEvent::warning(format!(
                 "the server schedules by {policy}, which ignores priorities: start it with --scheduling-policy priority"

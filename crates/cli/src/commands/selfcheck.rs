@@ -114,8 +114,8 @@ fn rise(
     let mut listed = args.streams.value.clone();
     listed.sort_unstable();
     let mut listed = listed.into_iter().peekable();
-    let most = (connection_limit() / 2) as f64;
-    let levels = Levels::users(1.0, most.max(1.0));
+    let max = (connection_limit() / 2) as f64;
+    let levels = Levels::users(1.0, max.max(1.0));
     let search = Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: PRECISION };
     let (mut points, mut known): (Vec<CheckPoint>, Vec<Measurement>) = (Vec::new(), Vec::new());
     let mut broken = None;
@@ -132,7 +132,7 @@ fn rise(
             return Ok(Rise { points, end, next });
         };
         let stopped = match () {
-            () if streams as f64 > most => Some(End::Files),
+            () if streams as f64 > max => Some(End::Files),
             () if !points.is_empty() && Instant::now() >= until => Some(broken.map_or(End::Time, End::Broken)),
             () => None,
         };

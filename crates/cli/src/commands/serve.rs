@@ -46,14 +46,14 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let resumed = log::resumed(args)?;
     let args = resumed.as_ref().unwrap_or(args);
     let interrupt = Interrupt::catch()?;
-    let place = ranks::place(args)?;
-    if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
-        return ranks::share(args, place, &own_command(&args.values), &interrupt);
+    let membership = ranks::membership(args)?;
+    if let Some(membership) = membership.as_ref().filter(|membership| membership.rank > 0) {
+        return ranks::share(args, membership, &own_command(&args.values), &interrupt);
     }
     // Keep the listener open until everything is saved: closing it lets the other ranks exit.
-    let place = place.map(Membership::listening).transpose()?;
+    let membership = membership.map(Membership::listening).transpose()?;
     let screen = screen(args)?;
-    if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
+    if let Some(notice) = membership.as_ref().and_then(|membership| membership.notice.clone()) {
         screen.event(RunEvent::warning(notice));
     }
     for notice in args.notices() {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         return repeats::run(args, simulator.as_ref(), &interrupt);
     }
     let log = log::plan(args, &own_command(&args.values));
-    let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
+    let plan = ServePlan { log, ranks: membership, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
     let prepared = prepare(&plan, contact, &screen)?;
     save(args, &plan, &prepared)?;
@@ -209,7 +209,7 @@ pub(crate) fn run_inside(
     args: &ServeArgs,
     command: &[String],
     simulator: Option<&Server>,
-    place: Option<Membership>,
+    membership: Option<Membership>,
     save: bool,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
@@ -220,7 +220,7 @@ pub(crate) fn run_inside(
     if let Some(provenance) = &mut plan.report.provenance {
         provenance.command = command_line(&redact_words(&command));
     }
-    let plan = ServePlan { log: log::plan(args, &command), ranks: place, ..plan };
+    let plan = ServePlan { log: log::plan(args, &command), ranks: membership, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let note = charts::dataset_note(args, &prepared)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);

@@ -142,14 +142,14 @@ fn settings() -> String {
 
 /// A YAML value: the default, or a placeholder.
 fn sample(flag: &Flag) -> String {
-    let preset = flag.preset.value();
+    let default = flag.default.value();
     match flag.kind {
         Kind::Switch | Kind::TriState => "true".to_owned(),
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => format!("['{}']", flag.metavar),
         Kind::Json | Kind::Custom(_) => "{}".to_owned(),
-        _ if preset == tacho_core::json::Value::Null => format!("'{}'", flag.metavar),
-        _ if preset.as_f64().is_some_and(f64::is_infinite) => ".inf".to_owned(),
-        _ => tacho_core::json::dumps(&preset),
+        _ if default == tacho_core::json::Value::Null => format!("'{}'", flag.metavar),
+        _ if default.as_f64().is_some_and(f64::is_infinite) => ".inf".to_owned(),
+        _ => tacho_core::json::dumps(&default),
     }
 }
 

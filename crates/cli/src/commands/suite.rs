@@ -64,7 +64,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
     if args.reset_caches && args.remote().is_some() {
         bail!("--reset-caches and --remote-host exclude each other: only the caches of tacho's own servers are reset");
     }
-    let (least, most) = (args.min_num_prompts, args.max_num_prompts);
+    let (min, max) = (args.min_num_prompts, args.max_num_prompts);
     let adaptive = AdaptiveSpec {
         ttft_ms: args.sla_ttft_ms,
         tpot_ms: args.sla_tpot_ms,
@@ -78,7 +78,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
         bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
         simulated: args.sim,
         hardware: machine.hardware(args),
-        prompts: args.prompts_per_concurrency.map(|per_concurrency| PromptRule { per_concurrency, least, most }),
+        prompts: args.prompts_per_concurrency.map(|per_concurrency| PromptRule { per_concurrency, min, max }),
         adaptive: args.adaptive_concurrency.then_some(adaptive),
         after: after.filter(|_| args.reset_caches).map(AfterBench::Reset),
         supervised: supervised(args.show_stdout)?,

@@ -42,11 +42,11 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
     // processes.
     let interrupt = Interrupt::catch()?;
-    let place = ranks::place(args)?;
-    if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
-        return ranks::follow(place, &split("--bench-cmd", &args.bench_cmd)?, &interrupt);
+    let membership = ranks::membership(args)?;
+    if let Some(membership) = membership.as_ref().filter(|membership| membership.rank > 0) {
+        return ranks::follow(membership, &split("--bench-cmd", &args.bench_cmd)?, &interrupt);
     }
-    let experiment = Experiment::locate(&args.flags.place)?;
+    let experiment = Experiment::locate(&args.flags.output)?;
     let plan = plan(args, &experiment)?;
     let targets = match &args.kind {
         SweepKind::Sla { params, .. } => {
@@ -56,17 +56,17 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         _ => Vec::new(),
     };
     let simulated = plan.serve_cmd.as_deref().is_some_and(is_tacho);
-    let sink = screen(&args.flags.place.live, args.flags.place.dry_run)?;
+    let sink = screen(&args.flags.output.live, args.flags.output.dry_run)?;
     let mut commands = Commands::new(&plan.supervised, args.flags.server_ready_timeout.value, simulated, &sink);
     check(&plan, &commands)?;
-    commands.ranks = ranks::conduct(place, &plan)?;
+    commands.ranks = ranks::conduct(membership, &plan)?;
     commands.searches = matches!(args.kind, SweepKind::Sla { .. });
     check_targets(&plan, &targets)?;
     if let SweepKind::Workload { variable, .. } | SweepKind::Sla { variable, .. } = &args.kind {
         variable.check(&plan.bench_sets, "the search over load levels")?;
     }
     let dry_run = plan.dry_run;
-    let store = if dry_run { None } else { Store::of(&args.flags.place.history)? };
+    let store = if dry_run { None } else { Store::of(&args.flags.output.history)? };
     if !dry_run {
         if !simulated {
             warn_of_port(&plan)?;
@@ -122,20 +122,20 @@ pub(super) fn screen(live: &LiveArgs, dry_run: bool) -> anyhow::Result<Screen> {
 
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = screen(&args.place.live, args.place.dry_run)?;
+    let sink = screen(&args.output.live, args.output.dry_run)?;
     let filtered = |path: Option<&str>| -> anyhow::Result<Vec<ParamSet>> {
         let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
         Ok(sets(path)?.iter().map(filter).collect::<Result<_, _>>()?)
     };
     let command = split("--startup-cmd", &args.startup_cmd.value)?;
-    let experiment = Experiment::locate(&args.place)?;
+    let experiment = Experiment::locate(&args.output)?;
     let plan = StartupPlan {
         command,
         serve_sets: filtered(args.serve_params.as_deref())?,
         startup_sets: filtered(args.startup_params.as_deref())?,
         experiment: experiment.path.clone(),
-        num_runs: args.place.num_runs.value,
-        dry_run: args.place.dry_run,
+        num_runs: args.output.num_runs.value,
+        dry_run: args.output.dry_run,
     };
     for set in plan.serve_sets.iter().chain(&plan.startup_sets) {
         apply("--startup-cmd", &plan.command, set)?;
@@ -144,9 +144,9 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
         experiment.make()?;
         interrupt.farewell(experiment.farewell());
     }
-    let store = if plan.dry_run { None } else { Store::of(&args.place.history)? };
+    let store = if plan.dry_run { None } else { Store::of(&args.output.history)? };
     let files = Files::new(plan.experiment.clone()).with(store);
-    let supervised = supervised(args.place.show_stdout)?;
+    let supervised = supervised(args.output.show_stdout)?;
     let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_given };
     // A start-up benchmark starts its engine itself: no server is started.
     let host = Commands::new(&supervised, 0, false, &sink);
@@ -164,7 +164,7 @@ fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> 
         Some(command) => Some(split("--serve-cmd", command)?),
         None => args.flags.sim.then(|| vec!["tacho".to_owned(), "sim".to_owned()]),
     };
-    let dry_run = args.flags.place.dry_run;
+    let dry_run = args.flags.output.dry_run;
     let after = match (&args.flags.after_bench_cmd, &serve_cmd) {
         (Some(command), _) => AfterBench::Command(split("--after-bench-cmd", command)?),
         (None, Some(server)) if args.flags.sim || is_tacho(server) => AfterBench::Reset(ResetKind::Call),
@@ -175,12 +175,12 @@ fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> 
         bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
         serve_cmd,
         after,
-        supervised: supervised(args.flags.place.show_stdout)?,
+        supervised: supervised(args.flags.output.show_stdout)?,
         serve_sets: sets(args.flags.serve_params.as_deref())?,
         bench_sets: sets(args.flags.bench_params.as_deref())?,
         links: Links::parse(&args.flags.link_vars)?,
         experiment: experiment.path.clone(),
-        num_runs: args.flags.place.num_runs.value,
+        num_runs: args.flags.output.num_runs.value,
         warmup_prompts: args.flags.warmup_num_prompts,
         continue_on_error: args.flags.continue_on_error,
         dry_run,

@@ -183,9 +183,9 @@ fn with_rows(
 struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
+    fn below(&mut self, max: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
+        (self.0 >> 33) % max
     }
 
     /// A number of steps of recorded times: from one to another in milliseconds.
@@ -213,13 +213,13 @@ type Forge = fn(&Place, &mut Vec<Member>, &mut Dice);
 #[rustfmt::skip]
 const FORGERIES: [(&str, &[&str], Forge); 9] = [
     ("slow rows dropped", &["rows_missing"], |place, members, dice| {
-        let most = 1 + dice.below(4) as usize;
-        with_rows(place, members, true, |rows| drop_slowest(rows, most), false);
+        let max = 1 + dice.below(4) as usize;
+        with_rows(place, members, true, |rows| drop_slowest(rows, max), false);
     }),
     ("slow rows dropped, the others renumbered", &["plan_differs", "rows_missing"], |place, members, dice| {
-        let most = 1 + dice.below(4) as usize;
+        let max = 1 + dice.below(4) as usize;
         with_rows(place, members, true, |rows| {
-            drop_slowest(rows, most);
+            drop_slowest(rows, max);
             rows.iter_mut().enumerate().for_each(|(at, row)| row.observation.index = at);
         }, true);
     }),
@@ -277,8 +277,8 @@ const FORGERIES: [(&str, &[&str], Forge); 9] = [
     }),
 ];
 
-fn drop_slowest(rows: &mut Vec<Row>, most: usize) {
-    for _ in 0..most {
+fn drop_slowest(rows: &mut Vec<Row>, max: usize) {
+    for _ in 0..max {
         // The last one is kept: an early end would explain that it is missing.
         let slowest = (0..rows.len() - 1).max_by_key(|at| latency(&rows[*at])).unwrap();
         rows.remove(slowest);

@@ -140,8 +140,8 @@ fn concurrency_limits_change_during_a_run() {
     let in_flight = |at: f64| sent.iter().zip(&done).filter(|(sent, done)| **sent <= at && at < **done).count();
     let within = |from: f64, to: f64| sent.iter().filter(move |at| (origin + from..origin + to).contains(*at));
     assert!(within(0.0, 1.5).map(|at| in_flight(*at)).max() <= Some(2));
-    let most = within(1.5, 3.0).map(|at| in_flight(*at)).max();
-    assert!(Some(2) < most && most <= Some(12), "{most:?}");
+    let max = within(1.5, 3.0).map(|at| in_flight(*at)).max();
+    assert!(Some(2) < max && max <= Some(12), "{max:?}");
     let again = place.run(&["report", "rows", "--save-result", "again.json"]);
     assert!(again.status.success(), "{}", stderr(&again));
     assert_eq!(place.json("again.json")["tacho"]["groups"], own["groups"]);

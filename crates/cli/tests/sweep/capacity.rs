@@ -75,11 +75,11 @@ fn the_capacity_of_a_running_server_is_measured() {
     let served = served(&place);
     let (low, high) = (number("ci_low").unwrap(), number("ci_high").unwrap_or(f64::INFINITY));
     assert!(low < 14.9 && high > 0.77 * served, "{found}\n{printed}\n{messages}");
-    let most = number("max_measured").unwrap_or_else(|| panic!("{found}\n{printed}\n{messages}"));
-    assert!(most < 15.5 && found["achieved"]["p99_ttft_ms"].as_f64().unwrap() <= 1000.0, "{found}");
+    let max = number("max_measured").unwrap_or_else(|| panic!("{found}\n{printed}\n{messages}"));
+    assert!(max < 15.5 && found["achieved"]["p99_ttft_ms"].as_f64().unwrap() <= 1000.0, "{found}");
     assert!(found["limited_by"] == "p99_ttft_ms" || found["limited_by"] == "sustained", "{found}");
-    assert_eq!(found["replicas"].as_f64(), Some((100.0 / most).ceil()));
-    assert!((number("headroom").unwrap() - (most / 5.0 - 1.0)).abs() < 1e-9);
+    assert_eq!(found["replicas"].as_f64(), Some((100.0 / max).ceil()));
+    assert!((number("headroom").unwrap() - (max / 5.0 - 1.0)).abs() < 1e-9);
     assert!(
         printed.contains("measured and met") && printed.contains("  headroom   ") && printed.contains("  replicas   "),
         "{printed}"

@@ -106,8 +106,8 @@ impl AudioFile {
         }
         let step = f64::from(self.rate) / f64::from(rate);
         let between = |at: usize| {
-            let place = at as f64 * step;
-            let (left, share) = (place as usize, place.fract());
+            let position = at as f64 * step;
+            let (left, share) = (position as usize, position.fract());
             let sample = |at: usize| f64::from(mono[at.min(mono.len() - 1)]);
             (sample(left) * (1.0 - share) + sample(left + 1) * share).round() as i16
         };

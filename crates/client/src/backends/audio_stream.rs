@@ -57,8 +57,8 @@ impl AudioDecoder {
 
     pub(super) fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         if self.other_type.is_some() {
-            let room = MAX_EXCERPT.saturating_sub(self.start.len()).min(bytes.len());
-            self.start.extend_from_slice(&bytes[..room]);
+            let available = MAX_EXCERPT.saturating_sub(self.start.len()).min(bytes.len());
+            self.start.extend_from_slice(&bytes[..available]);
             return Ok(());
         }
         let Some(mut events) = self.events.take() else { return self.audio(bytes, timestamp, row) };

@@ -26,7 +26,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
 }
 
 /// The messages of a prompt: the prompt's own, or one user message.
-pub(super) fn messages(prompt: Value, media: Option<&Value>, place: MediaPlace) -> Result<Value, &'static str> {
+pub(super) fn messages(prompt: Value, media: Option<&Value>, position: MediaPlace) -> Result<Value, &'static str> {
     if is_list_of(&prompt, is_message) {
         return Ok(prompt);
     }
@@ -40,7 +40,7 @@ pub(super) fn messages(prompt: Value, media: Option<&Value>, place: MediaPlace) 
         Some(media @ Value::Dict(_)) => std::slice::from_ref(media),
         Some(_) => return Err("its media is neither an object nor a list of objects"),
     };
-    let at = if place == MediaPlace::BeforeText { 0 } else { parts.len() };
+    let at = if position == MediaPlace::BeforeText { 0 } else { parts.len() };
     parts.splice(at..at, media.iter().cloned());
     Ok(Value::List(vec![dict! { "role": "user", "content": parts }.into()]))
 }

@@ -34,11 +34,11 @@ pub(super) fn message_body(
     payload: &PayloadSpec,
     request: &Request,
     prompt: Value,
-    place: MediaPlace,
+    position: MediaPlace,
 ) -> Result<Dict, &'static str> {
     Ok(dict! {
         "model": payload.model_for(request),
-        "messages": messages(prompt, request.media.as_ref(), place)?,
+        "messages": messages(prompt, request.media.as_ref(), position)?,
         "truncate_prompt_tokens": -1_i64,
     })
 }

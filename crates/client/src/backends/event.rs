@@ -301,13 +301,13 @@ pub(super) fn read_drafts(cursor: &mut Cursor<'_>) -> Result<Option<Drafts>, Not
     let met = cursor.met_impossible;
     let (mut steps, mut tokens, mut accepted) = (None, None, None);
     let mut member = |cursor: &mut Cursor<'_>, key: &[u8]| {
-        let place = match key {
+        let position = match key {
             b"num_spec_steps" => &mut steps,
             b"num_draft_tokens" | b"draft_n" => &mut tokens,
             b"num_accepted_draft_tokens" | b"draft_n_accepted" => &mut accepted,
             _ => return cursor.skip().map(drop),
         };
-        *place = cursor.count()?.and_then(|count| u32::try_from(count).ok());
+        *position = cursor.count()?.and_then(|count| u32::try_from(count).ok());
         Ok(())
     };
     cursor.members_if_object(|cursor, key| match key {

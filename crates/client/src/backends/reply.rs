@@ -14,18 +14,18 @@ const MAX_CALLS: usize = 256;
 pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
     let Some(Value::List(pieces)) = value(json) else { return };
     for piece in &pieces {
-        let place = piece.get("index").and_then(Value::as_i64).and_then(|index| usize::try_from(index).ok());
+        let position = piece.get("index").and_then(Value::as_i64).and_then(|index| usize::try_from(index).ok());
         let calls = &mut reply(row).calls;
-        let place = place.unwrap_or(calls.len());
-        if place >= MAX_CALLS {
+        let position = position.unwrap_or(calls.len());
+        if position >= MAX_CALLS {
             return;
         }
-        if place >= calls.len() {
-            calls.resize(place + 1, ToolCall::default());
+        if position >= calls.len() {
+            calls.resize(position + 1, ToolCall::default());
         }
         let function = piece.get("function");
         let text = |name: &str| function.and_then(|function| function.get(name)).and_then(Value::as_str).unwrap_or("");
-        let call = &mut calls[place];
+        let call = &mut calls[position];
         call.id.push_str(piece.text("id").unwrap_or(""));
         call.name.push_str(text("name"));
         call.arguments.push_str(text("arguments"));
@@ -34,19 +34,19 @@ pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
 
 /// Adds text of a choice after the first.
 pub(super) fn other(choice: &Choice, data: &[u8], row: &mut Observation) {
-    let (TextField::Text(text), Ok(place)) = (&choice.text, usize::try_from(choice.branch)) else { return };
-    if place > MAX_CALLS {
+    let (TextField::Text(text), Ok(position)) = (&choice.text, usize::try_from(choice.branch)) else { return };
+    if position > MAX_CALLS {
         return;
     }
     let others = &mut reply(row).others;
-    others.resize(others.len().max(place), String::new());
+    others.resize(others.len().max(position), String::new());
     let mut plain = Vec::new();
     if text.escaped {
         unescape(&data[text.span.clone()], &mut plain)
     } else {
         plain.extend(&data[text.span.clone()])
     }
-    others[place - 1] += &String::from_utf8_lossy(&plain);
+    others[position - 1] += &String::from_utf8_lossy(&plain);
 }
 
 /// Adds the call that a `tool_use` block of the messages protocol announces.

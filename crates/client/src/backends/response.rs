@@ -151,8 +151,8 @@ impl ResponseDecoder {
     /// Decodes the next bytes, which arrived at `timestamp`.
     pub fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Flow {
         if let Some(other_type) = &mut self.other_type {
-            let room = START.saturating_sub(other_type.start.len()).min(bytes.len());
-            other_type.start.extend_from_slice(&bytes[..room]);
+            let available = START.saturating_sub(other_type.start.len()).min(bytes.len());
+            other_type.start.extend_from_slice(&bytes[..available]);
         }
         if self.held.is_some() && !bytes.trim_ascii().is_empty() {
             self.failure = self.held.take();

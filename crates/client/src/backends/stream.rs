@@ -162,15 +162,15 @@ impl StreamDecoder {
 
     /// Records the cumulative token count, if the event has one.
     fn record_token_count(&mut self, usage: Option<UsageField>, logprobs: u32, row: &mut Observation) {
-        let place = row.chunks.len() as u32 - 1;
+        let position = row.chunks.len() as u32 - 1;
         self.logprob_tokens += logprobs;
         let reported = usage.and_then(|usage| usage.completion_tokens);
         if let Some(tokens) = reported {
             row.token_count_source = Some(TokenCountSource::Usage);
-            row.token_counts.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
+            row.token_counts.push((position, u32::try_from(tokens).unwrap_or(u32::MAX)));
         } else if logprobs > 1 && row.token_count_source != Some(TokenCountSource::Usage) {
             row.token_count_source = Some(TokenCountSource::Logprobs);
-            row.token_counts.push((place, self.logprob_tokens));
+            row.token_counts.push((position, self.logprob_tokens));
         }
     }
 

@@ -75,9 +75,9 @@ fn around_usage(data: &[u8], text_end: usize, usage: Option<Range<usize>>) -> Op
     }
 }
 
-fn keep(place: &mut Option<Vec<u8>>, bytes: Option<&[u8]>) {
-    let Some(bytes) = bytes else { return *place = None };
-    let kept = place.get_or_insert_default();
+fn keep(position: &mut Option<Vec<u8>>, bytes: Option<&[u8]>) {
+    let Some(bytes) = bytes else { return *position = None };
+    let kept = position.get_or_insert_default();
     kept.clear();
     kept.extend_from_slice(bytes);
 }

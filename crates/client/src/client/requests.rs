@@ -105,7 +105,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backends::Expected, replicas::Place};
+    use crate::{backends::Expected, replicas::Assignment};
 
     /// Four spilled chunks take `AHEAD` bytes.
     fn spilled(chunks: usize) -> Arc<SpillList<Request>> {
@@ -118,7 +118,11 @@ mod tests {
     fn written(bytes: impl IntoIterator<Item = u8>) -> Vec<Prepared> {
         bytes
             .into_iter()
-            .map(|byte| Prepared { bytes: [byte].into(), expected: Expected::default(), place: Place::default() })
+            .map(|byte| Prepared {
+                bytes: [byte].into(),
+                expected: Expected::default(),
+                assignment: Assignment::default(),
+            })
             .collect()
     }
 
@@ -132,9 +136,9 @@ mod tests {
         assert!(requests.get(3).is_none() && requests.batch(3, &write).is_err());
         requests.follow(spilled(9));
         assert_eq!(requests.get(2).unwrap().bytes[0], 102);
-        for place in [0, 8, 3] {
-            let batch = requests.batch(3 + place, &write).unwrap();
-            assert_eq!(batch.get(3 + place).unwrap().bytes[0] as usize, place);
+        for assignment in [0, 8, 3] {
+            let batch = requests.batch(3 + assignment, &write).unwrap();
+            assert_eq!(batch.get(3 + assignment).unwrap().bytes[0] as usize, assignment);
         }
         assert!(requests.batch(3 + 9, &write).is_err());
     }

@@ -274,7 +274,7 @@ impl<'c> Call<'c> {
 struct Collect {
     response: Response,
     inflate: Option<Inflate>,
-    most: usize,
+    max: usize,
     fault: Option<Fault>,
 }
 
@@ -285,13 +285,13 @@ enum Fault {
 }
 
 impl Collect {
-    fn new(most: usize) -> Self {
-        Collect { response: Response::default(), inflate: None, most, fault: None }
+    fn new(max: usize) -> Self {
+        Collect { response: Response::default(), inflate: None, max, fault: None }
     }
 
     fn error(&self) -> Option<io::Error> {
         let text = match self.fault? {
-            Fault::TooLong => format!("the response is longer than {} KiB", self.most >> 10),
+            Fault::TooLong => format!("the response is longer than {} KiB", self.max >> 10),
             Fault::Compression => "the response's compression is broken".to_owned(),
         };
         Some(io::Error::new(io::ErrorKind::InvalidData, text))
@@ -305,9 +305,9 @@ impl Sink for Collect {
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
-        let (body, most) = (&mut self.response.body, self.most);
+        let (body, max) = (&mut self.response.body, self.max);
         let mut take = |bytes: &[u8]| {
-            let fits = body.len() + bytes.len() <= most;
+            let fits = body.len() + bytes.len() <= max;
             body.extend_from_slice(if fits { bytes } else { &[] });
             fits
         };

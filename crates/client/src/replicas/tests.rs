@@ -5,7 +5,7 @@ use crate::BackendKind;
 
 fn spec(port: u16) -> ReplicaSpec {
     let url = Url::parse(&format!("http://127.0.0.1:{port}/v1/completions")).unwrap();
-    ReplicaSpec { name: url.place(), url, base_path: String::new(), proxy: None, address: None }
+    ReplicaSpec { name: url.peer(), url, base_path: String::new(), proxy: None, address: None }
 }
 
 fn endpoint(plan: ReplicaPlan) -> EndpointSpec {
@@ -19,7 +19,7 @@ fn replicas(count: u16, balance: Balance, on_failure: OnReplicaFailure) -> Repli
 
 fn planned(balance: Balance, requests: &[Request]) -> Vec<usize> {
     let replicas = replicas(3, balance, OnReplicaFailure::Fail);
-    requests.iter().enumerate().map(|(at, request)| replicas.choose(replicas.place(at, request))).collect()
+    requests.iter().enumerate().map(|(at, request)| replicas.choose(replicas.assignment(at, request))).collect()
 }
 
 fn counts(chosen: &[usize]) -> [usize; 3] {
@@ -71,7 +71,7 @@ fn the_seed_determines_a_random_distribution() {
         let plan = ReplicaPlan { list, balance: Balance::Random, seed, ..ReplicaPlan::default() };
         let replicas = Replicas::find(&endpoint(plan)).unwrap();
         let request = Request::text("", 1, 1);
-        (0..200).map(|at| replicas.choose(replicas.place(at, &request))).collect::<Vec<_>>()
+        (0..200).map(|at| replicas.choose(replicas.assignment(at, &request))).collect::<Vec<_>>()
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
@@ -85,7 +85,7 @@ fn the_replica_of_a_request_does_not_depend_on_its_rank() {
             let list = (1..=3).map(spec).collect();
             let plan = ReplicaPlan { list, balance, seed: 7, shard, ..ReplicaPlan::default() };
             let replicas = Replicas::find(&endpoint(plan)).unwrap();
-            (0..count).map(|at| replicas.choose(replicas.place(at, &request))).collect::<Vec<_>>()
+            (0..count).map(|at| replicas.choose(replicas.assignment(at, &request))).collect::<Vec<_>>()
         };
         let alone = chosen(Shard::Whole, 60);
         for ranks in [2, 3, 4] {
@@ -107,8 +107,8 @@ fn the_replica_of_a_request_does_not_depend_on_its_rank() {
 fn without_a_replica_only_its_sessions_move() {
     let [two, three] = [2, 3].map(|count| replicas(count, Balance::Session, OnReplicaFailure::Fail));
     for (at, request) in requests().iter().enumerate() {
-        let before = three.choose(three.place(at, request));
-        let after = two.choose(two.place(at, request));
+        let before = three.choose(three.assignment(at, request));
+        let after = two.choose(two.assignment(at, request));
         assert!(before == 2 || before == after, "request {at}: {before} {after}");
     }
 }
@@ -116,14 +116,14 @@ fn without_a_replica_only_its_sessions_move() {
 #[test]
 fn the_least_loaded_replica_is_next() {
     let replicas = replicas(3, Balance::LeastInFlight, OnReplicaFailure::Fail);
-    let place = replicas.place(0, &Request::text("", 1, 1));
-    let first: Vec<usize> = (0..6).map(|_| replicas.choose(place)).collect();
+    let assignment = replicas.assignment(0, &Request::text("", 1, 1));
+    let first: Vec<usize> = (0..6).map(|_| replicas.choose(assignment)).collect();
     assert_eq!(counts(&first), [2, 2, 2]);
     replicas.leave(1);
     replicas.leave(1);
     replicas.leave(2);
-    assert_eq!(replicas.choose(place), 1);
-    let next = [replicas.choose(place), replicas.choose(place)];
+    assert_eq!(replicas.choose(assignment), 1);
+    let next = [replicas.choose(assignment), replicas.choose(assignment)];
     assert!(next.contains(&1) && next.contains(&2), "{next:?}");
 }
 
@@ -132,8 +132,8 @@ fn a_removed_replica_gets_nothing_and_stays_removed() {
     for balance in [Balance::RoundRobin, Balance::LeastInFlight, Balance::Session, Balance::Random] {
         let replicas = replicas(3, balance, OnReplicaFailure::Remove);
         let chosen = || {
-            let indices = requests().into_iter().enumerate().map(|(at, request)| replicas.place(at, &request));
-            counts(&indices.map(|place| replicas.choose(place)).collect::<Vec<_>>())
+            let indices = requests().into_iter().enumerate().map(|(at, request)| replicas.assignment(at, &request));
+            counts(&indices.map(|assignment| replicas.choose(assignment)).collect::<Vec<_>>())
         };
         (0..REMOVED_AFTER - 1).for_each(|_| replicas.connect_failed(1));
         assert!(chosen()[1] > 0);
@@ -150,7 +150,7 @@ fn a_removed_replica_gets_nothing_and_stays_removed() {
     let all = replicas(2, Balance::RoundRobin, OnReplicaFailure::Remove);
     (0..REMOVED_AFTER).for_each(|_| [0, 1].into_iter().for_each(|replica| all.connect_failed(replica)));
     assert!(
-        all.choose(all.place(0, &Request::text("", 1, 1))) < 2,
+        all.choose(all.assignment(0, &Request::text("", 1, 1))) < 2,
         "with none left, requests fail where they were to go"
     );
 }
@@ -159,10 +159,10 @@ fn a_removed_replica_gets_nothing_and_stays_removed() {
 fn attempts_elsewhere_visit_each_other_replica_once() {
     let replicas = replicas(4, Balance::Random, OnReplicaFailure::RetryElsewhere);
     for at in 0..40 {
-        let place = replicas.place(at, &Request::text("", 1, 1));
-        let first = replicas.choose(place);
+        let assignment = replicas.assignment(at, &Request::text("", 1, 1));
+        let first = replicas.choose(assignment);
         let mut visited = vec![first];
-        visited.extend((0..replicas.alternatives()).map(|retries| replicas.choose_again(place, first, retries)));
+        visited.extend((0..replicas.alternatives()).map(|retries| replicas.choose_again(assignment, first, retries)));
         visited.sort_unstable();
         assert_eq!(visited, [0, 1, 2, 3]);
     }

@@ -10,7 +10,7 @@ use crate::{Error, Url, transport::connect::Route};
 pub(crate) struct Signer {
     sign_in: SignIn,
     version: u64,
-    way: Way,
+    scheme: Scheme,
     /// The target of the request line, and the URL.
     target: String,
     url: Url,
@@ -20,7 +20,7 @@ pub(crate) struct Signer {
 }
 
 #[derive(Debug)]
-enum Way {
+enum Scheme {
     Bearer,
     Aws(Box<AwsSigner>),
 }
@@ -28,9 +28,9 @@ enum Way {
 impl Signer {
     /// A signer of requests with this URL and method. Obtains the credential if it is the first one.
     pub(crate) fn new(sign_in: &SignIn, route: &Route, url: &Url, method: &'static str) -> Result<Signer, Error> {
-        let (target, url, way) = (route.target(url), url.clone(), Way::Bearer);
+        let (target, url, scheme) = (route.target(url), url.clone(), Scheme::Bearer);
         let mut signer =
-            Signer { sign_in: sign_in.clone(), version: 0, way, target, url, method, head: Arc::default() };
+            Signer { sign_in: sign_in.clone(), version: 0, scheme, target, url, method, head: Arc::default() };
         signer.reload()?;
         Ok(signer)
     }
@@ -47,21 +47,21 @@ impl Signer {
             // The first credential exists, so this cannot fail.
             let _ = self.reload();
         }
-        match &mut self.way {
-            Way::Bearer => self.head.clone(),
-            Way::Aws(signer) => signed_head(signer, self.method, &self.target, &self.url, rest).into(),
+        match &mut self.scheme {
+            Scheme::Bearer => self.head.clone(),
+            Scheme::Aws(signer) => signed_head(signer, self.method, &self.target, &self.url, rest).into(),
         }
     }
 
     /// The head of a request with another method or another path of the same server.
     pub(crate) fn head_for(&mut self, method: &str, route: &Route, url: &Url, rest: &[u8]) -> Vec<u8> {
-        match &mut self.way {
-            Way::Bearer => {
+        match &mut self.scheme {
+            Scheme::Bearer => {
                 let line_end = memchr::memchr(b'\n', &self.head).map_or(0, |at| at + 1);
                 let line = format!("{method} {} HTTP/1.1\r\n", route.target(url));
                 [line.as_bytes(), &self.head[line_end..]].concat()
             }
-            Way::Aws(signer) => signed_head(signer, method, &route.target(url), url, rest),
+            Scheme::Aws(signer) => signed_head(signer, method, &route.target(url), url, rest),
         }
     }
 
@@ -79,7 +79,7 @@ impl Signer {
                 self.head = head.into_bytes().into();
             }
             (Credential::Aws(keys), SignInSpec::Aws(spec)) => {
-                self.way = Way::Aws(Box::new(AwsSigner::new(keys.clone(), spec)));
+                self.scheme = Scheme::Aws(Box::new(AwsSigner::new(keys.clone(), spec)));
             }
             (Credential::Aws(_), _) => unreachable!("only AWS has such keys"),
         }

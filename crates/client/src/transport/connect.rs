@@ -29,10 +29,10 @@ impl Route {
         let (url, proxy) = (&endpoint.url, endpoint.proxy.as_ref());
         let next = proxy.unwrap_or(url);
         if proxy.is_some() && endpoint.http2 && !url.tls {
-            return Err(Error::Http2Proxy { proxy: next.place() });
+            return Err(Error::Http2Proxy { proxy: next.peer() });
         }
         if url.tls && proxy.is_some_and(|proxy| proxy.tls) {
-            return Err(Error::TlsInTls { proxy: next.place() });
+            return Err(Error::TlsInTls { proxy: next.peer() });
         }
         let protocols: &[&str] = if endpoint.http2 && url.tls { &["h2", "http/1.1"] } else { &["http/1.1"] };
         let secure = |host: &str| {
@@ -47,7 +47,7 @@ impl Route {
             tunnel: (proxy.is_some() && url.tls).then(|| connect_request(url, next).into()),
             absolute: proxy.is_some() && !url.tls,
             http2: endpoint.http2 && !url.tls,
-            peer: endpoint.address.map_or_else(|| next.place(), |address| address.to_string()),
+            peer: endpoint.address.map_or_else(|| next.peer(), |address| address.to_string()),
         })
     }
 

@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn what_grows_large_is_handed_on_in_pieces() {
         let zeros = packed(ZlibEncoder::new(&vec![0; 100 << 20][..], Compression::best()));
-        let (mut most, mut all) = (0, 0);
+        let (mut max, mut all) = (0, 0);
         let mut take = |bytes: &[u8]| {
-            (most, all) = (bytes.len().max(most), all + bytes.len());
+            (max, all) = (bytes.len().max(max), all + bytes.len());
             all < 10 << 20
         };
         assert!(!Inflate::for_encoding("deflate").unwrap().feed(&zeros, &mut take).unwrap());
-        assert!(most <= 8 << 20 && all < 20 << 20, "{most} {all}");
+        assert!(max <= 8 << 20 && all < 20 << 20, "{max} {all}");
     }
 }

@@ -83,19 +83,19 @@ mod poller {
         }
 
         fn wait_raw(&mut self, timeout: Duration) -> io::Result<usize> {
-            let (fd, room) = (self.epoll.as_raw_fd(), self.events.len() as libc::c_int);
+            let (fd, available) = (self.epoll.as_raw_fd(), self.events.len() as libc::c_int);
             if self.precise && !timeout.is_zero() {
                 let time = libc::timespec {
                     tv_sec: timeout.as_secs() as libc::time_t,
                     tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
                 };
-                // SAFETY: the buffer has room for `room` events and the time lives through the call.
+                // SAFETY: the buffer has room for `available` events and the time lives through the call.
                 let result = unsafe {
                     libc::syscall(
                         libc::SYS_epoll_pwait2,
                         fd,
                         self.events.as_mut_ptr(),
-                        room,
+                        available,
                         &raw const time,
                         std::ptr::null::<libc::sigset_t>(),
                         0_usize,
@@ -113,8 +113,9 @@ mod poller {
                 self.precise = false;
             }
             let millis = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
-            // SAFETY: the buffer has room for `room` events.
-            check(unsafe { libc::epoll_wait(fd, self.events.as_mut_ptr(), room, millis) }).map(|count| count as usize)
+            // SAFETY: the buffer has room for `available` events.
+            check(unsafe { libc::epoll_wait(fd, self.events.as_mut_ptr(), available, millis) })
+                .map(|count| count as usize)
         }
     }
 }

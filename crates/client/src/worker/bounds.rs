@@ -32,7 +32,7 @@ impl Bounds {
     /// Adds bytes that were received; returns whether the response is too long.
     pub(super) fn are_exceeded(&mut self, bytes: usize, row: &Observation) -> bool {
         self.received = self.received.saturating_add(u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX));
-        let (events, text, most) = match self.asked as usize {
+        let (events, text, max) = match self.asked as usize {
             0 => UNKNOWN,
             asked => (
                 asked.saturating_mul(EACH.0).max(FEW.0),
@@ -40,7 +40,7 @@ impl Bounds {
                 (asked as u64).saturating_mul(EACH.2).max(FEW.2),
             ),
         };
-        row.chunks.len() > events || row.text.len() > text || u64::from(self.received) * BLOCK as u64 > most
+        row.chunks.len() > events || row.text.len() > text || u64::from(self.received) * BLOCK as u64 > max
     }
 
     /// Drops what a row holds of a response that is too long, but for its first token; returns the message.

@@ -313,8 +313,8 @@ impl ResponseState {
             }
             return !self.stopped;
         }
-        let room = KEPT_ERROR_BODY.saturating_sub(self.error_body.len());
-        self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let available = KEPT_ERROR_BODY.saturating_sub(self.error_body.len());
+        self.error_body.extend_from_slice(&bytes[..bytes.len().min(available)]);
         self.error_read = self.error_read.saturating_add(bytes.len() as u32);
         self.stopped = self.error_read > MAX_ERROR_BODY;
         !self.stopped

@@ -81,7 +81,7 @@ impl ClientWorker<'_> {
         let (client, first) = (self.client, usize::from(exchange.first_replica));
         match self.fetch(row.index) {
             Ok(prepared) => {
-                let replica = client.replicas.choose_again(prepared.place, first, old.retries);
+                let replica = client.replicas.choose_again(prepared.assignment, first, old.retries);
                 row.labels = client.replicas[replica].labels.clone();
                 let request = Outgoing::whole(client.bytes_for(prepared, replica));
                 let again = Exchange::new(row, request, &prepared.expected, &client.endpoint);

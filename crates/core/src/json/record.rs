@@ -376,12 +376,12 @@ mod tests {
     #[test]
     fn records_come_back_through_text() {
         assert_round_trip(&Outer { more: Value::Int(3), ..outer() });
-        let least = Outer { inner: None, by_key: Vec::new(), ..outer() };
-        for record in [outer(), least.clone()] {
+        let min = Outer { inner: None, by_key: Vec::new(), ..outer() };
+        for record in [outer(), min.clone()] {
             assert_eq!(Outer::from_json(&parse(&dumps(&record.to_json())).unwrap()), Ok(record));
         }
-        assert_eq!(dumps(&least.to_json()), r#"{"n": "\u00e4", "gaps": [1.0, 2.5], "more": null}"#);
-        let holes = Outer { gaps: vec![f64::NAN], ..least };
+        assert_eq!(dumps(&min.to_json()), r#"{"n": "\u00e4", "gaps": [1.0, 2.5], "more": null}"#);
+        let holes = Outer { gaps: vec![f64::NAN], ..min };
         assert!(Outer::from_json(&holes.to_json()).unwrap().gaps[0].is_nan());
     }
 

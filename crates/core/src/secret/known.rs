@@ -88,34 +88,34 @@ impl ServerText {
         ServerText(harmless(&redact(text.as_bytes(), false)))
     }
 
-    /// The beginning of a text: at most `most` bytes of it. A secret is not cut in two.
-    pub fn beginning(text: &[u8], most: usize) -> ServerText {
-        let mut text = harmless(&redact_beginning(text, most).0);
-        truncate(&mut text, most);
+    /// The beginning of a text: at most `max` bytes of it. A secret is not cut in two.
+    pub fn beginning(text: &[u8], max: usize) -> ServerText {
+        let mut text = harmless(&redact_beginning(text, max).0);
+        truncate(&mut text, max);
         ServerText(text)
     }
 
     /// The beginning of a text on one line, with an ellipsis if there is more.
-    pub fn line(text: &[u8], most: usize) -> ServerText {
-        let (text, is_cut) = redact_beginning(text, most);
+    pub fn line(text: &[u8], max: usize) -> ServerText {
+        let (text, is_cut) = redact_beginning(text, max);
         let mut line = harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-        if line.len() > most || is_cut {
-            truncate(&mut line, most);
+        if line.len() > max || is_cut {
+            truncate(&mut line, max);
             line.push('…');
         }
         ServerText(line)
     }
 }
 
-/// Cuts a text at the last character that ends within `most` bytes.
-fn truncate(text: &mut String, most: usize) {
-    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+/// Cuts a text at the last character that ends within `max` bytes.
+fn truncate(text: &mut String, max: usize) {
+    let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     text.truncate(end.unwrap_or(0));
 }
 
-/// Redacts more of a text than the `most` bytes that are needed, since it gets shorter; and whether there is more.
-fn redact_beginning(text: &[u8], most: usize) -> (String, bool) {
-    let window = &text[..text.len().min(most.saturating_mul(8))];
+/// Redacts more of a text than the `max` bytes that are needed, since it gets shorter; and whether there is more.
+fn redact_beginning(text: &[u8], max: usize) -> (String, bool) {
+    let window = &text[..text.len().min(max.saturating_mul(8))];
     let is_cut = window.len() < text.len();
     (redact(window, is_cut), is_cut)
 }
@@ -206,10 +206,10 @@ mod tests {
         for at in 0..40 {
             for copies in [1, 12] {
                 let text = format!("{}{}", "x".repeat(at), secret.repeat(copies));
-                for most in [8, 20, 30] {
+                for max in [8, 20, 30] {
                     let (line, start) =
-                        (ServerText::line(text.as_bytes(), most), ServerText::beginning(text.as_bytes(), most));
-                    assert!(!line.contains("c0t-") && !start.contains("c0t-"), "{at} {copies} {most}: {line} {start}");
+                        (ServerText::line(text.as_bytes(), max), ServerText::beginning(text.as_bytes(), max));
+                    assert!(!line.contains("c0t-") && !start.contains("c0t-"), "{at} {copies} {max}: {line} {start}");
                 }
             }
         }

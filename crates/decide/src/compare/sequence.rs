@@ -104,8 +104,8 @@ mod tests {
         assert!(known(&[0.04, 0.06, 0.04]).bounds(Confidence::USUAL, 1.0).is_none(), "three are too few");
         // Every ratio may be 0.01 higher: only the upper end moves.
         let wider = Sequence::new(&[(0.04, 0.05), (0.06, 0.07), (0.04, 0.05), (0.06, 0.07)]);
-        let (least, most) = wider.bounds(Confidence::USUAL, 1.0).unwrap();
-        assert!(least == low && (most - high - 0.01).abs() < 1e-12, "{least} {most}");
+        let (min, max) = wider.bounds(Confidence::USUAL, 1.0).unwrap();
+        assert!(min == low && (max - high - 0.01).abs() < 1e-12, "{min} {max}");
     }
 
     #[test]

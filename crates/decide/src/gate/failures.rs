@@ -9,7 +9,7 @@ use super::Judgement;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FailureRule {
     /// The largest failure rate of the candidate; without it, no significant increase over the baseline.
-    pub most: Option<f64>,
+    pub max: Option<f64>,
 }
 
 /// Failed requests on both sides.
@@ -25,7 +25,7 @@ pub struct Failures {
     /// The verdict.
     pub judgement: Judgement,
     /// The given limit.
-    pub most: Option<f64>,
+    pub max: Option<f64>,
 }
 
 impl FailureRule {
@@ -46,9 +46,9 @@ impl FailureRule {
         let share = new.map_or(0.0, |(failed, all)| failed as f64 / all.max(1) as f64);
         // A side without a successful request cannot be within a limit.
         let none = any && new.is_some_and(|(failed, all)| failed == all);
-        let beyond = self.most.is_some_and(|most| share > most) || none;
+        let beyond = self.max.is_some_and(|max| share > max) || none;
         let judgement = if beyond { Judgement::Beyond } else { Judgement::Within };
-        Failures { base, new, chance, judgement, most: self.most }
+        Failures { base, new, chance, judgement, max: self.max }
     }
 }
 
@@ -65,7 +65,7 @@ impl Failures {
         let failed = |side: Option<(u64, u64)>| side.map_or(0, |(failed, _)| failed);
         let known = self.base.is_some() && self.new.is_some();
         // Without failures there is nothing to test, and the other rules need no correction for it.
-        self.most.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
+        self.max.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
     }
 
     /// Marks the increase of failures as significant.

@@ -108,9 +108,9 @@ fn what_is_open_says_what_would_decide() {
     assert!((100..40_000).contains(&more), "{more}");
     // At that amount the interval is just narrow enough, as far as it can be extrapolated.
     let (_, decisions) = decided(&["mean_e2el_ms:5%"], &base, &slow);
-    let least = |data: f64| decisions[0].effect.harm_bounds(Confidence::USUAL, data).unwrap().0;
+    let min = |data: f64| decisions[0].effect.harm_bounds(Confidence::USUAL, data).unwrap().0;
     let data = 1.0 + more as f64 / 400.0;
-    assert!(least(data) > 0.05 && least(data / 1.1) <= 0.05, "{} {}", least(data), least(data / 1.1));
+    assert!(min(data) > 0.05 && min(data / 1.1) <= 0.05, "{} {}", min(data), min(data / 1.1));
     // Many times the recommended amount, to exclude chance, does decide.
     let enough = 400 + 20 * more as usize;
     let (base, slow) = ([run(1, enough, 1.0)], [run(2, enough, 1.1)]);
@@ -188,8 +188,8 @@ fn limits_beside_the_bounds_worked_out_by_hand_decide() {
 
 #[test]
 fn failures_come_first() {
-    let failures = |base: &[StoredRun], new: &[StoredRun], most: Option<f64>| {
-        judge(&[], &FailureRule { most }, base, new, TERMS).unwrap().0.judgement
+    let failures = |base: &[StoredRun], new: &[StoredRun], max: Option<f64>| {
+        judge(&[], &FailureRule { max }, base, new, TERMS).unwrap().0.judgement
     };
     let good = [counted(200, 0)];
     assert_eq!(failures(&good, &[counted(0, 200)], None), Judgement::Beyond);

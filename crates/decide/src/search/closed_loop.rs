@@ -15,9 +15,9 @@ const ERRORS: ErrorModel = ErrorModel { exponent: 0.5, floor: 0.01, skew: 1.2 };
 /// Posterior of the number of users that meets the target; `None` without a run.
 pub(super) fn posterior(runs: &[Measurement]) -> Option<Posterior> {
     let levels = || runs.iter().map(|run| run.level);
-    let (least, most) = (levels().reduce(f64::min)?, levels().reduce(f64::max)?);
+    let (min, max) = (levels().reduce(f64::min)?, levels().reduce(f64::max)?);
     let error = ERRORS.of(runs);
-    quantiles(0.3 * least, 2.0 * most, |users| log_likelihood(users, runs, &error))
+    quantiles(0.3 * min, 2.0 * max, |users| log_likelihood(users, runs, &error))
 }
 
 /// The log likelihood of all runs if the target is met by this many users.

@@ -6,9 +6,9 @@ pub struct Levels {
     /// The first load.
     pub first: f64,
     /// The smallest load.
-    pub least: f64,
+    pub min: f64,
     /// The largest load.
-    pub most: f64,
+    pub max: f64,
     /// The loads between two others.
     pub spacing: Spacing,
     /// How the load grows while it passes.
@@ -61,19 +61,19 @@ fn rate_digits(rate: f64) -> f64 {
 
 impl Levels {
     /// Request rates of a server that completes `first` requests per second under unlimited load.
-    pub fn rates(first: f64, most: f64) -> Self {
-        let least = rate_step(ZERO_LOAD * first).min(1.0);
-        Levels { first, least, most, spacing: Spacing::Rates, growth: Growth::Factor(2.0) }
+    pub fn rates(first: f64, max: f64) -> Self {
+        let min = rate_step(ZERO_LOAD * first).min(1.0);
+        Levels { first, min, max, spacing: Spacing::Rates, growth: Growth::Factor(2.0) }
     }
 
     /// Like [`Levels::rates`] in integers, as in vLLM, unless the server is slow.
-    pub fn whole_rates(first: f64, most: f64) -> Self {
-        if first < SLOW { Self::rates(first, most) } else { Self::users(first, most) }
+    pub fn whole_rates(first: f64, max: f64) -> Self {
+        if first < SLOW { Self::rates(first, max) } else { Self::users(first, max) }
     }
 
     /// Numbers of users.
-    pub fn users(first: f64, most: f64) -> Self {
-        Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) }
+    pub fn users(first: f64, max: f64) -> Self {
+        Levels { first, min: 1.0, max, spacing: Spacing::Whole, growth: Growth::Factor(2.0) }
     }
 
     pub(super) fn nearest(&self, load: f64) -> f64 {
@@ -82,12 +82,12 @@ impl Levels {
             Spacing::Rates => rate_step(load),
             Spacing::Geometric => load,
         };
-        load.clamp(self.least, self.most.max(self.least))
+        load.clamp(self.min, self.max.max(self.min))
     }
 
     /// The next larger load while all pass; `None` beyond the largest.
     pub(super) fn above(&self, largest: f64) -> Option<f64> {
-        if largest >= self.most {
+        if largest >= self.max {
             return None;
         }
         let grown = match self.growth {
@@ -109,7 +109,7 @@ impl Levels {
             Spacing::Rates => (middle * rate_digits(middle)).floor() / rate_digits(middle),
             Spacing::Geometric => (passing * failing).sqrt(),
         };
-        Some(middle.max(self.least)).filter(|middle| *middle > passing && *middle < failing)
+        Some(middle.max(self.min)).filter(|middle| *middle > passing && *middle < failing)
     }
 }
 
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn only_slow_servers_are_searched_in_fractions() {
-        let least = |first: f64| Levels::whole_rates(first, 100.0).least;
-        assert_eq!([least(21.0), least(0.7)], [1.0, 0.014]);
+        let min = |first: f64| Levels::whole_rates(first, 100.0).min;
+        assert_eq!([min(21.0), min(0.7)], [1.0, 0.014]);
     }
 
     #[test]

@@ -30,18 +30,18 @@ const RELAXATION: f64 = 0.87;
 pub(super) fn posterior(runs: &[Measurement], limit: f64) -> Option<Posterior> {
     let capacities = capacities(runs)?;
     let evidence = evidence(runs, limit);
-    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
-    let least = runs.iter().map(|run| run.level).reduce(f64::min)?;
+    let max = runs.iter().map(|run| run.level).reduce(f64::max)?;
+    let min = runs.iter().map(|run| run.level).reduce(f64::min)?;
     let largest = capacities.iter().map(|capacity| capacity.0).fold(0.0, f64::max);
-    quantiles(0.3 * least, largest.min(2.0 * most), |load| log_likelihood(load, &capacities, &evidence))
+    quantiles(0.3 * min, largest.min(2.0 * max), |load| log_likelihood(load, &capacities, &evidence))
 }
 
 /// Capacities of the server with their log weights: its throughput at loads that were too large.
 fn capacities(runs: &[Measurement]) -> Option<Vec<(f64, f64)>> {
-    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
+    let max = runs.iter().map(|run| run.level).reduce(f64::max)?;
     Some(match capacity(runs) {
         Some((mean, error)) => CAPACITY_GRID.iter().map(|off| (mean + off * error, -0.5 * off * off)).collect(),
-        None => UNSEEN_CAPACITY_GRID.iter().map(|times| (most * times, 0.0)).collect(),
+        None => UNSEEN_CAPACITY_GRID.iter().map(|times| (max * times, 0.0)).collect(),
     })
 }
 

@@ -34,7 +34,7 @@ impl Search<'_> {
         let (made, runs) = (runs.len(), &without_lucky(runs)[..]);
         let explore = |load: f64| self.explore(self.levels.nearest(load));
         let loads = || runs.iter().map(|run| run.level);
-        let (Some(least), Some(most)) = (loads().reduce(f64::min), loads().reduce(f64::max)) else {
+        let (Some(min), Some(max)) = (loads().reduce(f64::min), loads().reduce(f64::max)) else {
             return explore(FIRST * self.levels.first);
         };
         let over = match () {
@@ -47,18 +47,18 @@ impl Search<'_> {
             return self.stop(runs, reason);
         }
         if runs.iter().all(Measurement::passes) {
-            return self.grow(runs, most);
+            return self.grow(runs, max);
         }
         if self.model != Model::ClosedLoop && runs.len() < EXPLORING_RUNS - 1 && open_loop::capacity(runs).is_none() {
-            return explore(BEYOND_CAPACITY * self.levels.first.max(most));
+            return explore(BEYOND_CAPACITY * self.levels.first.max(max));
         }
         if !runs.iter().any(Measurement::passes) {
             // Where no light load meets the target, an idle server shows whether any does.
-            let light = least <= LIGHT * self.levels.first;
+            let light = min <= LIGHT * self.levels.first;
             // The first failure may be just above the target.
             let near = runs.iter().filter(|run| !fails_clearly(run)).count() == 1;
-            let lower = if near { NEARBY * least } else { least / 2.0 };
-            return explore(if light { self.levels.least } else { lower });
+            let lower = if near { NEARBY * min } else { min / 2.0 };
+            return explore(if light { self.levels.min } else { lower });
         }
         match self.posterior(runs) {
             Some(found) => self.refine(runs, &found, rest),
@@ -122,18 +122,18 @@ impl Search<'_> {
     pub(super) fn sampled(&self, runs: &[Measurement]) -> Option<Estimate> {
         let runs = &without_lucky(runs)[..];
         let met = || runs.iter().filter(|run| run.passes()).map(|run| run.level);
-        let (least, most) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
+        let (min, max) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
         if runs.iter().all(Measurement::passes) {
-            return Some(Estimate { value: most, low: most, high: None });
+            return Some(Estimate { value: max, low: max, high: None });
         }
-        let found = self.posterior(runs).filter(|found| least <= found.high)?;
+        let found = self.posterior(runs).filter(|found| min <= found.high)?;
         Some(Estimate { value: found.median, low: found.low, high: Some(found.high) })
     }
 
     /// Returns whether even the smallest load fails: more than once, or clearly and like other light loads, for which there is
     /// no time at the end of the budget.
     fn is_infeasible(&self, runs: &[Measurement], is_over: bool) -> bool {
-        let lowest = || runs.iter().filter(|run| run.level <= self.levels.least);
+        let lowest = || runs.iter().filter(|run| run.level <= self.levels.min);
         let light = runs.iter().filter(|run| run.level <= LIGHT * self.levels.first);
         let others = is_over || light.filter(|run| fails_clearly(run)).count() > 1;
         let clear = lowest().any(fails_clearly) && others;

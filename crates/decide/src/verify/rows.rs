@@ -136,9 +136,9 @@ impl<'p> RowAudit<'p> {
             self.phases.1 += last - first;
         }
         // A last event may be empty, and some servers do not count the end of the sequence.
-        let most = |tokens: u64| tokens + tokens / 10 + 2;
+        let max = |tokens: u64| tokens + tokens / 10 + 2;
         self.fewer_tokens +=
-            u64::from(row.output_tokens.is_some_and(|tokens| tokens > 0 && row.events as u64 > most(tokens)));
+            u64::from(row.output_tokens.is_some_and(|tokens| tokens > 0 && row.events as u64 > max(tokens)));
         self.responses.push(row);
     }
 

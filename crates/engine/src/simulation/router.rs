@@ -31,22 +31,22 @@ impl Routing {
 
     /// The engine for a prompt, by the number of requests in flight on each.
     pub(super) fn choose(&mut self, prompt: &[u32], outstanding: &[usize]) -> usize {
-        let least = || (0..outstanding.len()).min_by_key(|at| outstanding[*at]).unwrap_or(0);
+        let min = || (0..outstanding.len()).min_by_key(|at| outstanding[*at]).unwrap_or(0);
         match self.router {
             Router::RoundRobin => {
                 self.turn += 1;
                 (self.turn - 1) % outstanding.len()
             }
-            Router::LeastLoaded => least(),
+            Router::LeastLoaded => min(),
             Router::PrefixAware => {
                 let seen = &prompt[..prompt.len().min(PREFIX)];
                 let hash = seen
                     .iter()
                     .fold(0u64, |hash, id| (hash ^ u64::from(*id)).wrapping_mul(0x100_0000_01b3).rotate_left(17));
-                let least = least();
-                let home = *self.homes.entry(hash).or_insert(least);
-                let far = outstanding[home] > 2 * outstanding[least] + 8;
-                if far { least } else { home }
+                let min = min();
+                let home = *self.homes.entry(hash).or_insert(min);
+                let far = outstanding[home] > 2 * outstanding[min] + 8;
+                if far { min } else { home }
             }
         }
     }

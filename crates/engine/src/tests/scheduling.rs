@@ -242,10 +242,10 @@ fn cancelling_frees_blocks_wherever_the_sequence_is() {
 fn jobs_that_can_never_run_are_refused() {
     let mut engine = Engine::new(EngineSpec { num_blocks: 3, max_model_len: 20, ..spec() }, COST).unwrap();
     let mut refuse = |job: Job| engine.submit(SeqId(1), job, Timestamp::ZERO).unwrap_err();
-    assert_eq!(refuse(job([], 1)), Refusal::EmptyPrompt);
-    assert_eq!(refuse(job([1], 0)), Refusal::EmptyOutput);
-    assert_eq!(refuse(job(0..20, 1)), Refusal::TooLong { tokens: 21, limit: 20 });
-    assert_eq!(refuse(job(0..10, 4)), Refusal::NeverFits { needed: 4, blocks: 3 });
+    assert_eq!(refuse(job([], 1)), Rejection::EmptyPrompt);
+    assert_eq!(refuse(job([1], 0)), Rejection::EmptyOutput);
+    assert_eq!(refuse(job(0..20, 1)), Rejection::TooLong { tokens: 21, limit: 20 });
+    assert_eq!(refuse(job(0..10, 4)), Rejection::NeverFits { needed: 4, blocks: 3 });
     assert!(engine.submit(SeqId(1), job(0..10, 3), Timestamp::ZERO).is_ok());
 }
 

@@ -143,12 +143,12 @@ impl<'a> Timeline<'a> {
             timeline.has_preempted[from + 1..*to].fill(true);
             timeline.iterations[from + 1..=*to].iter_mut().for_each(|one| one.running -= 1.0);
         }
-        let most = |of: fn(&Iteration) -> f64| {
+        let max = |of: fn(&Iteration) -> f64| {
             let mut values: Vec<f64> = timeline.iterations.iter().map(of).collect();
             values.sort_unstable_by(f64::total_cmp);
             percentile(&values, 99.0)
         };
-        (timeline.caps[0], timeline.caps[1]) = (most(Iteration::sequences), most(Iteration::cache));
+        (timeline.caps[0], timeline.caps[1]) = (max(Iteration::sequences), max(Iteration::cache));
         timeline.find_heads();
         timeline.find_limits();
         timeline
@@ -273,8 +273,8 @@ impl<'a> Timeline<'a> {
         let mut model = Model { costs, noise: 0.0 };
         model.noise = self.noise(&model);
         let known = machine.map(|machine| machine.engine.max_num_batched_tokens as f64);
-        if let Some(most) = known.or_else(|| self.split(&model)) {
-            self.caps[2] = most;
+        if let Some(max) = known.or_else(|| self.split(&model)) {
+            self.caps[2] = max;
             self.find_limits();
             if machine.is_none() {
                 model.costs = Source::Estimated(Box::new(self.estimate()));
@@ -304,13 +304,13 @@ impl<'a> Timeline<'a> {
         let filled = || self.iterations.iter().filter(|one| one.chunk.prefill > 0.0).map(|one| one.contents().tokens());
         let middle = median(filled());
         let power = middle.max(1.0).log2().round().exp2();
-        let most = match spread(filled()) / middle.max(1.0) {
+        let max = match spread(filled()) / middle.max(1.0) {
             _ if (middle / power - 1.0).abs() < NEAR_POWER => power,
             off if off < FILLED.1 => middle,
             off if off < FILLED.2 => power,
             _ => return None,
         };
-        (filled().count() >= FILLED.0).then_some(most)
+        (filled().count() >= FILLED.0).then_some(max)
     }
 
     /// Regresses durations on contents. A refused prompt may have a part in each iteration until its first token: these
@@ -350,10 +350,10 @@ impl<'a> Timeline<'a> {
 
     /// An idle engine starts when a request arrives: its first iteration takes as long as expected.
     fn find_starts(&mut self, model: &Model<'_>) {
-        let (most, mut before) = (self.caps[2], f64::NEG_INFINITY);
+        let (max, mut before) = (self.caps[2], f64::NEG_INFINITY);
         for one in &mut self.iterations {
             if one.is_idle {
-                let more = ((one.prompts.prefill / most).ceil() - 1.0).max(0.0) * model.seconds(&Load::default());
+                let more = ((one.prompts.prefill / max).ceil() - 1.0).max(0.0) * model.seconds(&Load::default());
                 one.start = before.max(one.end - model.seconds(&(one.decode + one.prompts)) - more);
             }
             before = one.end;

@@ -39,7 +39,7 @@ impl AsyncScheduling {
     }
 
     /// Minimum duration of such a step on an idle engine.
-    pub fn least(&self, tokens: f64) -> f64 {
+    pub fn min(&self, tokens: f64) -> f64 {
         let schedule_time = self.schedule_time(tokens);
         if schedule_time > 0.0 { schedule_time + self.drain.value } else { 0.0 }
     }

@@ -37,10 +37,10 @@ fn seen(found: &[Found]) -> Option<Estimate> {
     }
     let (saved, deviation) = mean_and_deviation(&single);
     let (_, deviation_others) = mean_and_deviation(&several);
-    let least = MIN_DEVIATIONS * deviation.hypot(deviation_others);
+    let min = MIN_DEVIATIONS * deviation.hypot(deviation_others);
     let half =
         1.96 * (deviation / (single.len() as f64).sqrt()).hypot(deviation_others / (several.len() as f64).sqrt());
-    (saved > least.max(MIN_SAVING * costs.fixed.value)).then_some(Estimate { value: saved, half })
+    (saved > min.max(MIN_SAVING * costs.fixed.value)).then_some(Estimate { value: saved, half })
 }
 
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {

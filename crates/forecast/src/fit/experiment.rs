@@ -132,8 +132,8 @@ impl Experiment {
         let reached = reached(&self.runs, before);
         reached.sequences.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
         // A step has a token for every sequence, so that the token budget is at least as large.
-        let least = if known.is_known("max_num_seqs") { known.limits.max_num_seqs } else { reached.widest };
-        if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= least) {
+        let min = if known.is_known("max_num_seqs") { known.limits.max_num_seqs } else { reached.widest };
+        if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= min) {
             known.learn("max_num_batched_tokens", limit, &format!("reached: from {low} to {high}"));
             reached.splits.into_iter().for_each(|on| known.learn("enable_chunked_prefill", usize::from(on), "reached"));
         }
@@ -166,8 +166,8 @@ fn rounds<S: Server>(server: &mut S, until: f64, longest: usize, runs: &mut Vec<
 /// Prompts all at once: as many as fill many steps, within their part of the time. Outputs are short, so that sequences
 /// make room and steps stay full of prompts.
 fn prefill_burst(first: &[Traced], seconds: f64, longest: usize) -> Load {
-    let (least, most) = PREFILL_TOKENS;
-    let tokens = (prefill_rate(first) * seconds * PREFILL_BURST).clamp(least, most);
+    let (min, max) = PREFILL_TOKENS;
+    let tokens = (prefill_rate(first) * seconds * PREFILL_BURST).clamp(min, max);
     let prompt = PREFILL_PROMPT.min(longest / 2);
     let count = ((tokens / prompt as f64) as usize).max(24);
     Load { range: 0.9, ..Load::new(count, (prompt, 4), Length::Requests(count), 49) }
@@ -184,8 +184,8 @@ fn round_count(first: &[Traced], seconds: f64) -> usize {
 
 /// Prompt tokens whose prefill is clearly visible in the time to first token.
 fn shared_tokens(first: &[Traced]) -> usize {
-    let (seconds, least, most) = SHARED;
-    ((seconds * prefill_rate(first)) as usize).clamp(least, most)
+    let (seconds, min, max) = SHARED;
+    ((seconds * prefill_rate(first)) as usize).clamp(min, max)
 }
 
 /// Prompt tokens per second to the first token, of single requests.

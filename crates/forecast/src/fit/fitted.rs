@@ -46,7 +46,7 @@ impl Fitted {
         let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
         step.attention = computed * (prompt - computed / 2.0);
         step.computed = memory_bound::compute_bound(computed, 0.0, self.memory_bound as f64);
-        let least = self.async_scheduling.map_or(0.0, |ahead| ahead.least(computed));
-        self.costs.seconds(&step).max(least) + self.front.request.value + self.front.prompt_token.value * prompt
+        let min = self.async_scheduling.map_or(0.0, |ahead| ahead.min(computed));
+        self.costs.seconds(&step).max(min) + self.front.request.value + self.front.prompt_token.value * prompt
     }
 }

@@ -82,17 +82,17 @@ impl Idle<'_> {
     }
 
     /// Least duration of a prefill step, by its scheduling time.
-    fn least(&self, step: &Step) -> f64 {
-        self.ahead.map_or(0.0, |ahead| ahead.least(step.prefill))
+    fn min(&self, step: &Step) -> f64 {
+        self.ahead.map_or(0.0, |ahead| ahead.min(step.prefill))
     }
 
     fn takes(&self, step: &Step, costs: &Costs) -> f64 {
-        costs.seconds(step).max(self.least(step))
+        costs.seconds(step).max(self.min(step))
     }
 
     /// Returns whether a TTFT is bound by the engine's work and not by scheduling.
     fn is_engine_bound(&self, one: &IdleTtft, costs: &Costs) -> bool {
-        self.prompt_steps(one.prompt).iter().all(|step| costs.seconds(step) >= MIN_ENGINE_BOUND * self.least(step))
+        self.prompt_steps(one.prompt).iter().all(|step| costs.seconds(step) >= MIN_ENGINE_BOUND * self.min(step))
     }
 
     fn together(&self, steps: &[Step], idle_ttfts: &[IdleTtft]) -> Option<(Costs, Estimate, Estimate)> {

@@ -6,35 +6,35 @@ use super::{Found, Step, costs::costs, robust::median};
 /// Least improvement of the errors to accept padding.
 const MIN_IMPROVEMENT: f64 = 0.9;
 
-/// The capture size of a decode batch: 1, 2, 4, then multiples of 8, from 256 on multiples of 16, up to `most`; larger
+/// The capture size of a decode batch: 1, 2, 4, then multiples of 8, from 256 on multiples of 16, up to `max`; larger
 /// batches are not padded.
-pub fn padded(sequences: usize, most: usize) -> usize {
+pub fn padded(sequences: usize, max: usize) -> usize {
     match sequences {
-        _ if sequences > most => sequences,
+        _ if sequences > max => sequences,
         0..=2 => sequences,
         3 | 4 => 4,
         5..=256 => sequences.next_multiple_of(8),
         _ => sequences.next_multiple_of(16),
     }
-    .min(most.max(sequences))
+    .min(max.max(sequences))
 }
 
 /// The largest padded size, if padding explains decode steps better; pads the batches then. 0 otherwise.
 pub(super) fn detect(found: &mut [Found]) -> usize {
     let widest = found.iter().map(|run| run.widest).max().unwrap_or(0);
-    let most = padded(widest, usize::MAX);
+    let max = padded(widest, usize::MAX);
     let all: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
-    let with: Vec<Step> = all.iter().map(|step| pad(step, most)).collect();
+    let with: Vec<Step> = all.iter().map(|step| pad(step, max)).collect();
     let (Some(plain), Some(padded)) = (error(&all), error(&with)) else { return 0 };
     if padded > MIN_IMPROVEMENT * plain {
         return 0;
     }
-    found.iter_mut().flat_map(|run| &mut run.steps).for_each(|step| *step = pad(step, most));
-    most
+    found.iter_mut().flat_map(|run| &mut run.steps).for_each(|step| *step = pad(step, max));
+    max
 }
 
-fn pad(step: &Step, most: usize) -> Step {
-    let sequences = if step.prefill > 0.0 { step.sequences } else { padded(step.sequences as usize, most) as f64 };
+fn pad(step: &Step, max: usize) -> Step {
+    let sequences = if step.prefill > 0.0 { step.sequences } else { padded(step.sequences as usize, max) as f64 };
     Step { sequences, ..*step }
 }
 

@@ -122,10 +122,10 @@ fn winsorized(targets: &[f64], expected: &[f64], windows: &[usize]) -> (Vec<f64>
         false => by_window.into_iter().map(|off| median(off.into_iter())).collect(),
     };
     let beyond = |(off, window): (&f64, &usize)| off - middles[*window];
-    let most = WINSORIZE_AT * spread(off.iter().zip(windows).map(beyond)).max(1e-3);
-    let left = off.iter().zip(windows).filter(|(off, at)| (**off - middles[**at]).abs() <= most).count();
+    let max = WINSORIZE_AT * spread(off.iter().zip(windows).map(beyond)).max(1e-3);
+    let left = off.iter().zip(windows).filter(|(off, at)| (**off - middles[**at]).abs() <= max).count();
     let draw = |((off, window), expected): ((&f64, &usize), &f64)| {
-        (middles[*window] + (off - middles[*window]).clamp(-most, most)) * expected
+        (middles[*window] + (off - middles[*window]).clamp(-max, max)) * expected
     };
     (off.iter().zip(windows).zip(expected).map(draw).collect(), left as f64 / off.len().max(1) as f64)
 }

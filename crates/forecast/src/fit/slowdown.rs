@@ -109,8 +109,8 @@ fn lasting(runs: &[Vec<Window>], mean: f64, length: f64, variance: f64) -> f64 {
     let pairs = runs.iter().flat_map(|run| run.windows(2)).map(|pair| [pair[0].times() - mean, pair[1].times() - mean]);
     let products: Vec<f64> = pairs.map(|[one, other]| one * other).collect();
     let alike = products.iter().sum::<f64>() / products.len().max(1) as f64 / variance;
-    let most = (-length / MAX_SECONDS).exp();
-    (-length / alike.clamp(0.05, most).ln()).clamp(0.05, MAX_SECONDS)
+    let max = (-length / MAX_SECONDS).exp();
+    (-length / alike.clamp(0.05, max).ln()).clamp(0.05, MAX_SECONDS)
 }
 
 #[cfg(test)]

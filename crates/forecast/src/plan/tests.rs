@@ -65,14 +65,14 @@ fn the_range_holds_the_true_rate_however_many_requests_are_given() {
     let truth = truth.value;
     let (mut covered, mut off) = (0, Vec::new());
     for (count, seed) in [200, 2_000, 10_000].into_iter().flat_map(|count| (1..=4).map(move |seed| (count, seed))) {
-        let Plan::Feasible { replicas: (replicas, [fewest, most]), largest_rate: found, .. } =
+        let Plan::Feasible { replicas: (replicas, [fewest, max]), largest_rate: found, .. } =
             Planner::new(base(random_arrivals(count, seed))).unwrap().plan().unwrap()
         else {
             panic!("{count} {seed}: 500 requests/s take about 14 replicas")
         };
-        println!("{count} {seed}: {found:?} for {truth:.2}, {replicas} ({fewest} to {most}) replicas");
+        println!("{count} {seed}: {found:?} for {truth:.2}, {replicas} ({fewest} to {max}) replicas");
         covered += u32::from((found.low..=found.high).contains(&truth));
-        assert!((fewest..=most).contains(&replicas));
+        assert!((fewest..=max).contains(&replicas));
         off.extend((count == 10_000).then_some((found.value / truth - 1.0).abs()));
     }
     assert!(covered >= 11, "{covered} of 12");

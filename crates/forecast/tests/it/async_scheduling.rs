@@ -32,12 +32,12 @@ pub(crate) fn asynchronous(schedule_ms: f64) -> Machine {
 
 /// The load of a fit: low and high concurrency, long and short prompts.
 pub(crate) fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
-    let cut = |one: Arrival, most: usize| Arrival { prompt: one.prompt[..one.prompt.len().min(most)].into(), ..one };
-    let load = |limit: Option<usize>, count: usize, (most, output): (usize, usize), own: u64| {
+    let cut = |one: Arrival, max: usize| Arrival { prompt: one.prompt[..one.prompt.len().min(max)].into(), ..one };
+    let load = |limit: Option<usize>, count: usize, (max, output): (usize, usize), own: u64| {
         let own = own + 100 * seed;
         let arrivals: Vec<Arrival> = requests(count, own)
             .into_iter()
-            .map(|one| Arrival { output: 2 + one.output % output, ..cut(one, most) })
+            .map(|one| Arrival { output: 2 + one.output % output, ..cut(one, max) })
             .collect();
         sent(machine, &arrivals, limit, own)
     };

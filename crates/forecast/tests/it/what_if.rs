@@ -143,7 +143,7 @@ fn what_has_no_basis_is_refused() {
     let unlike = WhatIf::new(&record, &fast, Router::RoundRobin);
     assert!(matches!(unlike, Err(WhatIfError::Unlike { .. })));
     let turns = |sample: Sample| Sample {
-        rare: tacho_metrics::Rare { session: Some((0, 0)), ..Default::default() }.into(),
+        rare: tacho_metrics::RareFields { session: Some((0, 0)), ..Default::default() }.into(),
         ..sample
     };
     let samples: Vec<Sample> = record.measured.samples.iter().map(|sample| turns(sample.into_owned())).collect();

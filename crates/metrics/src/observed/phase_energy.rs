@@ -102,11 +102,11 @@ pub fn by_phase(
 /// The tokens of each interval. Prefill tokens are spread evenly from the send time to the first token.
 fn tokens(bounds: &[f64], samples: &Samples, origin: f64) -> Vec<Columns> {
     let mut columns: Vec<Columns> = bounds.windows(2).map(|pair| [pair[1] - pair[0], 0.0, 0.0]).collect();
-    let place = |time: f64| bounds.partition_point(|bound| *bound <= time).checked_sub(1);
+    let index = |time: f64| bounds.partition_point(|bound| *bound <= time).checked_sub(1);
     for sample in samples.iter().filter(|sample| sample.ttft > 0.0) {
         let prefill = sample.prompt_len.saturating_sub(sample.cached_tokens.unwrap_or(0)) as f64;
         let (from, to) = (sample.sent - origin, sample.sent - origin + sample.ttft);
-        let first = place(from).unwrap_or(0);
+        let first = index(from).unwrap_or(0);
         for (at, pair) in bounds.windows(2).enumerate().skip(first).take_while(|(_, pair)| pair[0] < to) {
             let shared = to.min(pair[1]) - from.max(pair[0]);
             columns[at][1] += prefill * shared.max(0.0) / (to - from);
@@ -116,7 +116,7 @@ fn tokens(bounds: &[f64], samples: &Samples, origin: f64) -> Vec<Columns> {
         let mut time = to;
         for gap in sample.itl.iter() {
             time += gap;
-            if let Some(column) = place(time).and_then(|at| columns.get_mut(at)) {
+            if let Some(column) = index(time).and_then(|at| columns.get_mut(at)) {
                 column[2] += each;
             }
         }

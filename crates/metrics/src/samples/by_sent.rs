@@ -9,7 +9,7 @@ use crate::{Sample, Samples, latency::successes};
 pub(crate) struct BySent<'a> {
     samples: &'a Samples,
     /// The rank of each success in that order.
-    places: Vec<u32>,
+    indices: Vec<u32>,
     /// Whether each belongs to a session. Requests of one session are then contiguous.
     pub(crate) sessions: bool,
 }
@@ -21,9 +21,9 @@ impl<'a> BySent<'a> {
         order.extend(successes(samples).zip(0..).map(|(sample, at)| (sample.sent, at)));
         // Equal times keep workload order.
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut places = vec![0; order.len()];
-        order.iter().zip(0..).for_each(|((_, at), place)| places[*at as usize] = place);
-        BySent { samples, places, sessions: false }
+        let mut indices = vec![0; order.len()];
+        order.iter().zip(0..).for_each(|((_, at), index)| indices[*at as usize] = index);
+        BySent { samples, indices, sessions: false }
     }
 
     /// Ordered by session, then by send time; sessions in the order of their first requests.
@@ -34,34 +34,34 @@ impl<'a> BySent<'a> {
             false => return by_sent,
         };
         let mut first: HashMap<u32, u32> = HashMap::new();
-        for (session, place) in sessions.iter().zip(&by_sent.places) {
+        for (session, index) in sessions.iter().zip(&by_sent.indices) {
             let Some(session) = session else { continue };
-            first.entry(*session).and_modify(|known| *known = (*known).min(*place)).or_insert(*place);
+            first.entry(*session).and_modify(|known| *known = (*known).min(*index)).or_insert(*index);
         }
         let mut order: Vec<usize> = (0..sessions.len()).collect();
-        let key = |at: &usize| (sessions[*at].and_then(|session| first.get(&session)), by_sent.places[*at]);
+        let key = |at: &usize| (sessions[*at].and_then(|session| first.get(&session)), by_sent.indices[*at]);
         order.sort_unstable_by_key(key);
-        let mut places = vec![0; order.len()];
-        order.iter().zip(0..).for_each(|(at, place)| places[*at] = place);
+        let mut indices = vec![0; order.len()];
+        order.iter().zip(0..).for_each(|(at, index)| indices[*at] = index);
         by_sent.sessions = sessions.iter().all(Option::is_some);
-        by_sent.places = places;
+        by_sent.indices = indices;
         by_sent
     }
 
     /// Number of successes.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
 
     /// Calls `see` for each with its rank, in workload order.
     pub(crate) fn each(&self, mut see: impl FnMut(usize, &Sample)) {
-        successes(self.samples).zip(&self.places).for_each(|(sample, place)| see(*place as usize, &sample));
+        successes(self.samples).zip(&self.indices).for_each(|(sample, index)| see(*index as usize, &sample));
     }
 
     /// A value of each, in send order.
     pub(crate) fn column(&self, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
         let mut values = vec![0.0; self.len()];
-        self.each(|place, sample| values[place] = of(sample));
+        self.each(|index, sample| values[index] = of(sample));
         values
     }
 }
@@ -69,7 +69,7 @@ impl<'a> BySent<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rare;
+    use crate::RareFields;
 
     #[test]
     fn columns_are_in_the_order_of_sending() {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn sessions_are_contiguous() {
         let at = |sent: f64, session| {
-            let rare = Rare { session: Some((session, 0)), ..Rare::default() }.into();
+            let rare = RareFields { session: Some((session, 0)), ..RareFields::default() }.into();
             Sample { sent, rare, ..Sample::default() }
         };
         let samples = [at(3.0, 7), at(1.0, 7), at(2.0, 4), at(0.5, 4)].into();

@@ -66,8 +66,8 @@ impl Gaps {
     }
 
     fn whole(count: usize, nanos: impl Iterator<Item = u64> + Clone) -> Self {
-        let most = nanos.clone().max().unwrap_or(0);
-        let width = (FLOAT_WIDTH - most.leading_zeros() as usize / 8).max(1);
+        let max = nanos.clone().max().unwrap_or(0);
+        let width = (FLOAT_WIDTH - max.leading_zeros() as usize / 8).max(1);
         Self::packed(count, width, nanos.map(u64::to_le_bytes))
     }
 

@@ -16,15 +16,15 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Spills samples beyond about `room` bytes to `file`.
-    pub fn beyond(room: usize, file: SpillFile) -> Self {
-        Gather { spill: Some((room, SpillWriter::new(file))), ..Gather::default() }
+    /// Spills samples beyond about `memory` bytes to `file`.
+    pub fn beyond(memory: usize, file: SpillFile) -> Self {
+        Gather { spill: Some((memory, SpillWriter::new(file))), ..Gather::default() }
     }
 
     /// Adds a sample.
     pub fn push(&mut self, sample: Sample) {
         match &mut self.spill {
-            Some((room, writer)) if self.bytes > *room => {
+            Some((memory, writer)) if self.bytes > *memory => {
                 std::mem::take(&mut self.kept).iter().for_each(|kept| writer.push(kept));
                 writer.push(&sample);
             }
@@ -38,7 +38,7 @@ impl Gather {
     /// All samples in index order, and how many were replaced by another with the same index.
     pub fn finish(mut self) -> (Samples, usize) {
         match self.spill {
-            Some((room, writer)) if self.bytes > room => {
+            Some((memory, writer)) if self.bytes > memory => {
                 let (spilled, replaced) = writer.finish(self.kept);
                 (Samples { held: Held::Spilled(spilled) }, replaced)
             }

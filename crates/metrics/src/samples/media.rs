@@ -3,7 +3,7 @@
 use tacho_core::{AudioFormat, Observation, Timestamp};
 
 /// Shortest gap that counts as an underrun, in seconds: shorter ones are noise of the network.
-const LEAST_GAP: f64 = 0.01;
+const MIN_GAP: f64 = 0.01;
 
 /// The generated media of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +56,7 @@ impl Audio {
             // The first bytes start the player.
             if late > 0.0 && audio.duration > 0.0 {
                 audio.underrun += late;
-                audio.underruns += u64::from(late >= LEAST_GAP);
+                audio.underruns += u64::from(late >= MIN_GAP);
             }
             (audio.frames, audio.duration) = (frames(*end), seconds(*end));
         }

@@ -2,7 +2,7 @@
 
 use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
 
-use crate::{Audio, Gaps, Media, Rare, Rarely, TokenSource};
+use crate::{Audio, BoxedRareFields, Gaps, Media, RareFields, TokenSource};
 
 impl Pack for Gaps {
     fn pack(&self, out: &mut Vec<u8>) {
@@ -14,7 +14,7 @@ impl Pack for Gaps {
     }
 }
 
-impl Pack for Rarely {
+impl Pack for BoxedRareFields {
     fn pack(&self, out: &mut Vec<u8>) {
         self.get().is_some().pack(out);
         if let Some(rare) = self.get() {
@@ -23,7 +23,7 @@ impl Pack for Rarely {
     }
 
     fn unpack(from: &mut &[u8]) -> Option<Self> {
-        Some(Option::<Rare>::unpack(from)?.map_or_else(Rarely::default, Rarely::from))
+        Some(Option::<RareFields>::unpack(from)?.map_or_else(BoxedRareFields::default, BoxedRareFields::from))
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
             cached_tokens: Some(0),
             num_input_sequences: 1,
             failure: Some(FailureKind::Http(503)),
-            rare: Rarely::from(Rare {
+            rare: BoxedRareFields::from(RareFields {
                 session: Some((u32::MAX, 7)),
                 labels: Labels::NONE.with("adapter", "ä"),
                 per_token: Some(PerToken { source: TokenSource::Retokenised, gaps: vec![0.1, 0.2] }),
@@ -116,7 +116,7 @@ mod tests {
         }
         assert!(from.is_empty() && Sample::unpack(&mut from).is_none());
         for source in TokenSource::ALL {
-            let rare = Rare { per_token: Some(PerToken { source, gaps: Vec::new() }), ..Rare::default() };
+            let rare = RareFields { per_token: Some(PerToken { source, gaps: Vec::new() }), ..RareFields::default() };
             packed.clear();
             Sample { rare: rare.clone().into(), ..Sample::default() }.pack(&mut packed);
             assert_eq!(Sample::unpack(&mut packed.as_slice()).unwrap().rare, rare.into());

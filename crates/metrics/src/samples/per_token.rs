@@ -65,18 +65,18 @@ impl PerToken {
 pub fn tokens_of_events(marks: &[(u32, u32)], events: usize) -> Vec<u32> {
     let mut tokens = vec![1; events];
     let (mut next, mut known) = (0usize, 0u32);
-    for &(place, total) in marks {
-        let place = place as usize;
-        if place >= events || place < next {
+    for &(index, total) in marks {
+        let index = index as usize;
+        if index >= events || index < next {
             continue;
         }
         let mut left = total.saturating_sub(known);
-        for count in &mut tokens[next..place] {
+        for count in &mut tokens[next..index] {
             *count = left.min(1);
             left -= *count;
         }
-        tokens[place] = left;
-        (next, known) = (place + 1, total.max(known));
+        tokens[index] = left;
+        (next, known) = (index + 1, total.max(known));
     }
     tokens
 }

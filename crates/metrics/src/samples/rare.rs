@@ -9,7 +9,7 @@ use crate::{Media, PerToken};
 tacho_core::packed! {
     /// Fields that are empty for most requests.
     #[derive(Debug, Clone, PartialEq)]
-    pub struct Rare {
+    pub struct RareFields {
         /// Its session and its turn there, if there are sessions.
         pub session: Option<(u32, u32)>,
         /// The groups it is counted in: class, stage, replica, adapter.
@@ -37,9 +37,9 @@ tacho_core::packed! {
     }
 }
 
-impl Rare {
+impl RareFields {
     /// Without any of these fields.
-    const NONE: Rare = Rare {
+    const NONE: RareFields = RareFields {
         session: None,
         labels: Labels::NONE,
         per_token: None,
@@ -55,19 +55,19 @@ impl Rare {
     };
 }
 
-impl Default for Rare {
+impl Default for RareFields {
     fn default() -> Self {
-        Rare::NONE
+        RareFields::NONE
     }
 }
 
 /// The rare fields; one pointer in size if there are none.
 #[derive(Debug, Clone, Default)]
-pub struct Rarely(Option<Box<Rare>>);
+pub struct BoxedRareFields(Option<Box<RareFields>>);
 
-impl Rarely {
+impl BoxedRareFields {
     /// The fields, if any is set.
-    pub(crate) fn get(&self) -> Option<&Rare> {
+    pub(crate) fn get(&self) -> Option<&RareFields> {
         self.0.as_deref()
     }
 
@@ -80,29 +80,29 @@ impl Rarely {
     }
 }
 
-impl From<Rare> for Rarely {
-    fn from(rare: Rare) -> Self {
-        Rarely((rare != Rare::NONE).then(|| Box::new(rare)))
+impl From<RareFields> for BoxedRareFields {
+    fn from(rare: RareFields) -> Self {
+        BoxedRareFields((rare != RareFields::NONE).then(|| Box::new(rare)))
     }
 }
 
-impl PartialEq for Rarely {
+impl PartialEq for BoxedRareFields {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Deref for Rarely {
-    type Target = Rare;
+impl Deref for BoxedRareFields {
+    type Target = RareFields;
 
-    fn deref(&self) -> &Rare {
-        static NONE: Rare = Rare::NONE;
+    fn deref(&self) -> &RareFields {
+        static NONE: RareFields = RareFields::NONE;
         self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
-impl DerefMut for Rarely {
-    fn deref_mut(&mut self) -> &mut Rare {
+impl DerefMut for BoxedRareFields {
+    fn deref_mut(&mut self) -> &mut RareFields {
         self.0.get_or_insert_default()
     }
 }
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn nothing_takes_no_room() {
-        assert_eq!(size_of::<Rarely>(), 8);
-        let mut rarely = Rarely::from(Rare { text: b"a".to_vec(), ..Rare::default() });
+        assert_eq!(size_of::<BoxedRareFields>(), 8);
+        let mut rarely = BoxedRareFields::from(RareFields { text: b"a".to_vec(), ..RareFields::default() });
         assert_eq!(rarely.text, b"a");
         rarely.forget_text();
         assert!(rarely.0.is_none() && rarely.text.is_empty());
         rarely.error = "late".to_owned();
         rarely.forget_text();
         assert_eq!(rarely.error, "late");
-        assert!(Rarely::from(Rare::default()).0.is_none());
+        assert!(BoxedRareFields::from(RareFields::default()).0.is_none());
     }
 }

@@ -4,13 +4,15 @@ use std::ops::{Deref, DerefMut};
 
 use tacho_core::{FailureKind, Labels, Observation, Outcome, RequestInfo, TokenCountSource};
 
-use crate::{Gaps, Media, PerToken, Rare, Rarely, Setup, Task, TokenSource, samples::per_token::tokens_of_events};
+use crate::{
+    BoxedRareFields, Gaps, Media, PerToken, RareFields, Setup, Task, TokenSource, samples::per_token::tokens_of_events,
+};
 
 /// Counts the tokens of a WTF-8 text.
 pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 
 tacho_core::packed! {
-    /// One request. Timestamps are seconds since the run's origin, durations are in seconds. The fields of [`Rare`] are
+    /// One request. Timestamps are seconds since the run's origin, durations are in seconds. The fields of [`RareFields`] are
     /// accessible as if they were its own.
     #[derive(Debug, Clone, Default, PartialEq)]
     pub struct Sample {
@@ -55,20 +57,20 @@ tacho_core::packed! {
         /// Why it failed; `None` for a success.
         pub failure: Option<FailureKind>,
         /// Rarely used fields.
-        pub rare: Rarely,
+        pub rare: BoxedRareFields,
     }
 }
 
 impl Deref for Sample {
-    type Target = Rare;
+    type Target = RareFields;
 
-    fn deref(&self) -> &Rare {
+    fn deref(&self) -> &RareFields {
         &self.rare
     }
 }
 
 impl DerefMut for Sample {
-    fn deref_mut(&mut self) -> &mut Rare {
+    fn deref_mut(&mut self) -> &mut RareFields {
         &mut self.rare
     }
 }
@@ -94,7 +96,7 @@ impl Sample {
         let (first, last) = (row.chunks.first(), row.chunks.last());
         let unreported = if setup.task == Task::Pooling { 0 } else { request.prompt_len };
         let judged = row.judged.map(|judged| *judged).unwrap_or_default();
-        let rare = Rare {
+        let rare = RareFields {
             reasoning_tokens: row.reasoning_tokens,
             drafts: usage.drafts,
             input_audio_duration: request.audio_seconds,
@@ -104,7 +106,7 @@ impl Sample {
             scores: judged.scores,
             text: if failure.is_none() { row.text } else { Vec::new() },
             error,
-            ..Rare::default()
+            ..RareFields::default()
         };
         let sample = Sample {
             index: row.index,
@@ -175,7 +177,7 @@ impl Sample {
     pub(crate) fn heap(&self) -> usize {
         let rare = self.rare.get().map_or(0, |rare| {
             let gaps = rare.per_token.as_ref().map_or(0, |own| own.gaps.len() * size_of::<f64>());
-            size_of::<Rare>() + rare.error.len() + rare.text.len() + gaps
+            size_of::<RareFields>() + rare.error.len() + rare.text.len() + gaps
         });
         self.itl.as_bytes().len() + rare
     }

@@ -38,8 +38,8 @@ impl SpillWriter {
 
     pub(super) fn push(&mut self, sample: &Sample) {
         let block = self.blocks.entry(sample.index / NEIGHBORS).or_default();
-        let place = sample.index % NEIGHBORS;
-        let (word, bit) = (&mut block.seen[place / 64], 1 << (place % 64));
+        let slot = sample.index % NEIGHBORS;
+        let (word, bit) = (&mut block.seen[slot / 64], 1 << (slot % 64));
         self.replaced += usize::from(*word & bit != 0);
         *word |= bit;
         let before = block.buffer.len();
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn the_last_of_an_index_counts() {
-        for room in [0, usize::MAX] {
-            let mut gather = Gather::beyond(room, on_disk());
+        for memory in [0, usize::MAX] {
+            let mut gather = Gather::beyond(memory, on_disk());
             (0..600).map(sample).for_each(|sample| gather.push(sample));
             (590..610).for_each(|index| gather.push(Sample { retries: 3, ..sample(index) }));
             let (samples, replaced) = gather.finish();

@@ -117,7 +117,7 @@ fn chained(name: u64, piece: (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rare;
+    use crate::RareFields;
 
     fn step(own: &[(u64, u64)], before: &[usize]) -> SessionStep {
         let before = before.iter().map(|&before| (before, 0)).collect();
@@ -153,7 +153,7 @@ mod tests {
     fn two_conversations_with_equal_responses_share_prefixes() {
         let steps = [step(&[(1, 30)], &[]), step(&[(2, 30)], &[0]), step(&[(1, 30)], &[]), step(&[(2, 30)], &[2])];
         let responded = |sent, prompt_len, text: &str| Sample {
-            rare: Rare { text: text.into(), ..Rare::default() }.into(),
+            rare: RareFields { text: text.into(), ..RareFields::default() }.into(),
             ..sample(sent, prompt_len)
         };
         // The second conversation's last prompt: question and response are 52 tokens. With the next question it equals

@@ -11,7 +11,7 @@ pub struct Steps {
     /// The steps.
     pub steps: Vec<SessionStep>,
     /// Their positions, ascending.
-    pub places: Vec<usize>,
+    pub indices: Vec<usize>,
     /// Their source: file, format and reader options. Results from other sources are not comparable.
     pub source: Dict,
 }
@@ -29,7 +29,7 @@ impl Steps {
     }
 
     fn find(&self, sample: &Sample) -> Option<usize> {
-        self.places.binary_search(&sample.index).ok()
+        self.indices.binary_search(&sample.index).ok()
     }
 
     /// The summary of their outcomes, with the server's block size where it reports it.

@@ -40,8 +40,8 @@ impl TurnSummary {
         samples: &[Option<&Sample>],
         known: Option<&HashMap<usize, Known>>,
     ) -> Vec<Self> {
-        let most = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
-        let mut by_turn: Vec<Vec<usize>> = vec![Vec::new(); most];
+        let max = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
+        let mut by_turn: Vec<Vec<usize>> = vec![Vec::new(); max];
         for (index, step) in steps.iter().enumerate().filter(|(index, step)| step.sends && samples[*index].is_some()) {
             by_turn[step.turn].push(index);
         }

@@ -10,12 +10,12 @@ pub struct WindowRule {
     /// Fraction of the limit that must be in flight, above 0 and at most 1.
     pub threshold: f64,
     /// Seconds below which the window counts as short; by default a tenth of the run and at least ten.
-    pub least: Option<f64>,
+    pub min: Option<f64>,
 }
 
 impl Default for WindowRule {
     fn default() -> Self {
-        WindowRule { threshold: 0.95, least: None }
+        WindowRule { threshold: 0.95, min: None }
     }
 }
 
@@ -84,7 +84,7 @@ impl SteadyWindow {
         }
         let sent = |of: fn(&Sample) -> Option<f64>| collect_some(rows, |row| of(row).filter(|_| inside(row.sent)));
         let length = to - from;
-        let least = rule.least.unwrap_or((duration / 10.0).max(10.0));
+        let min = rule.min.unwrap_or((duration / 10.0).max(10.0));
         let rate = |amount: f64| per_second(amount, length);
         let generates = setup.task == Task::Generation;
         Some(SteadyWindow {
@@ -97,7 +97,7 @@ impl SteadyWindow {
             started: seen.started,
             completed: seen.completed,
             total: seen.total,
-            short_of: (length < least).then_some(least),
+            short_of: (length < min).then_some(min),
             request_throughput: rate(seen.completed as f64),
             input_throughput: rate(seen.input),
             output_throughput: rate(seen.events as f64),
@@ -118,8 +118,8 @@ impl SteadyWindow {
 
     /// A warning, if any.
     pub fn warning(&self) -> Option<String> {
-        let least = self.short_of?;
-        Some(format!("the window of {:.2} s is shorter than {least:.2} s: its numbers may be chance", self.seconds()))
+        let min = self.short_of?;
+        Some(format!("the window of {:.2} s is shorter than {min:.2} s: its numbers may be chance", self.seconds()))
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         Sample { scheduled: 0.0, dispatched: sent, sent, latency, done: sent + latency, ..Sample::default() }
     }
 
-    const ALL: WindowRule = WindowRule { threshold: 1.0, least: None };
+    const ALL: WindowRule = WindowRule { threshold: 1.0, min: None };
 
     #[test]
     fn the_window_is_from_the_first_full_time_to_the_last() {

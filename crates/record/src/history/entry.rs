@@ -11,9 +11,9 @@ use crate::{ResultFields, ResultKind};
 
 /// Longest text of a tag or setting, in characters, and most tags of an entry.
 const LONGEST_TEXT: usize = 200;
-const MOST_TAGS: usize = 50;
+const MAX_TAGS: usize = 50;
 /// Most parameters of a sweep that are settings.
-const MOST_PARAMETERS: usize = 30;
+const MAX_PARAMETERS: usize = 30;
 /// The load, which a search sets itself.
 const LOAD: [&str; 3] = ["request_rate", "max_concurrency", "num_prompts"];
 /// Keys of a result, and of the answer of a search, that are settings.
@@ -126,7 +126,7 @@ impl Entry {
 
     /// Sets tags; an existing one is replaced. Values whose name looks like a secret are not kept.
     pub fn tag(&mut self, tags: &[(String, String)]) {
-        for (key, value) in tags.iter().take(MOST_TAGS) {
+        for (key, value) in tags.iter().take(MAX_TAGS) {
             self.tags.retain(|(known, _)| known != key);
             self.tags.push((short(key), if is_secret_name(key) { REDACTED.to_owned() } else { short(value) }));
         }
@@ -234,7 +234,7 @@ fn settings(fields: ResultFields<'_>) -> Vec<(String, String)> {
     let setting = |key: &str, value: &Value| Some((short(&key.replace('-', "_")), setting_text(value)?));
     let mut settings: Vec<_> = SETTINGS.iter().filter_map(|key| setting(key, result.get(key)?)).collect();
     // A sweep appends its parameters after the number of the run.
-    let parameters = result.iter().skip_while(|(key, _)| *key != "run_number").skip(1).take(MOST_PARAMETERS);
+    let parameters = result.iter().skip_while(|(key, _)| *key != "run_number").skip(1).take(MAX_PARAMETERS);
     for (key, text) in parameters.filter_map(|(key, value)| setting(key, value)) {
         settings.retain(|(known, _)| *known != key);
         settings.push((key, text));

@@ -1,6 +1,6 @@
 //! The requests of a stored run as samples.
 
-use tacho_metrics::{Rare, Sample, Samples};
+use tacho_metrics::{RareFields, Sample, Samples};
 
 use super::{Request, StoredRun};
 
@@ -20,7 +20,7 @@ impl StoredRun {
                 latency: row.latency,
                 prompt_len: row.input? as u64,
                 output_len: row.output? as u64,
-                rare: Rare { labels: row.labels.clone(), ..Rare::default() }.into(),
+                rare: RareFields { labels: row.labels.clone(), ..RareFields::default() }.into(),
                 ..Sample::default()
             })
         };

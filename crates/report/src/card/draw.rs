@@ -116,15 +116,15 @@ impl Card {
 
 impl Tile {
     fn draw(&self, scene: &mut Scene, x: f64, wide: f64) {
-        let (top, left, room) = (196.0, x + 16.0, wide - 32.0);
+        let (top, left, available) = (196.0, x + 16.0, wide - 32.0);
         scene.rect((x, top), (x + wide, top + 142.0), Some(TILE), None);
-        text(scene, (left, top + 29.0), &self.name, 16.0, SOFT, room);
+        text(scene, (left, top + 29.0), &self.name, 16.0, SOFT, available);
         let unit = text_width(self.unit, 18.0) + 8.0;
-        let value = fit_text(&self.value, 38.0, room - unit);
-        text(scene, (left, top + 75.0), &value, 38.0, INK, room - unit);
+        let value = fit_text(&self.value, 38.0, available - unit);
+        text(scene, (left, top + 75.0), &value, 38.0, INK, available - unit);
         text(scene, (left + text_width(&value, 38.0) + 8.0, top + 75.0), self.unit, 18.0, SOFT, unit);
-        text(scene, (left, top + 102.0), &self.interval, 15.0, SOFT, room);
-        text(scene, (left, top + 127.0), &self.below, 15.0, INK, room);
+        text(scene, (left, top + 102.0), &self.interval, 15.0, SOFT, available);
+        text(scene, (left, top + 127.0), &self.below, 15.0, INK, available);
     }
 }
 
@@ -132,18 +132,19 @@ impl Curve {
     /// The curve as an area from 0, with its name, its end time and its maximum.
     fn draw(&self, scene: &mut Scene, x: f64, wide: f64) {
         let (top, bottom) = (382.0, 468.0);
-        let most = self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let ceiling = if most > 0.0 { most } else { 1.0 };
-        text(scene, (x, 368.0), &format!("{} over time, up to {}", self.name, short(most)), 15.0, SOFT, wide);
+        let max = self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let ceiling = if max > 0.0 { max } else { 1.0 };
+        text(scene, (x, 368.0), &format!("{} over time, up to {}", self.name, short(max)), 15.0, SOFT, wide);
         let step = wide / self.values.len() as f64;
-        let place = |at: usize, value: f64| (x + (at as f64 + 0.5) * step, bottom - value / ceiling * (bottom - top));
+        let position =
+            |at: usize, value: f64| (x + (at as f64 + 0.5) * step, bottom - value / ceiling * (bottom - top));
         let mut rest: &[f64] = &self.values;
         // A step without a value is a gap in the curve.
         while let Some(start) = rest.iter().position(|value| value.is_finite()) {
             let first = self.values.len() - rest.len() + start;
             let known: Vec<f64> = rest[start..].iter().copied().take_while(|value| value.is_finite()).collect();
             let points: Vec<(f64, f64)> =
-                known.iter().enumerate().map(|(at, value)| place(first + at, value.max(0.0))).collect();
+                known.iter().enumerate().map(|(at, value)| position(first + at, value.max(0.0))).collect();
             draw_piece(scene, &points, bottom);
             rest = &rest[start + known.len()..];
         }

@@ -1,7 +1,7 @@
 //! Cards: their size, texts within the frame whatever a server sends, and no invented values.
 
 use tacho_core::json::{Value, parse};
-use tacho_metrics::{Audio, Media, Rare, Sample};
+use tacho_metrics::{Audio, Media, RareFields, Sample};
 use tacho_record::{Measured, ServerFacts};
 
 use super::*;
@@ -139,7 +139,7 @@ fn hostile_texts_stay_in_their_place() {
 #[test]
 fn media_have_no_tokens() {
     let names = |media: Media| {
-        let rare = Rare { media: Some(media), ..Rare::default() };
+        let rare = RareFields { media: Some(media), ..RareFields::default() };
         let one = |at| Sample { rare: rare.clone().into(), ..sample(at) };
         let setup = Setup { strict_parity: false, task: Task::Media, ..Setup::example() };
         let samples = (0..5).map(one).collect::<Vec<_>>().into();

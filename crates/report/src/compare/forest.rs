@@ -137,23 +137,23 @@ fn reach(rows: &[ForestRow]) -> f64 {
 }
 
 fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
-    let place = |change: f64| {
+    let position = |change: f64| {
         let share = (change / reach).clamp(-1.0, 1.0);
         ((share + 1.0) / 2.0 * (width - 1) as f64).round() as usize
     };
     let mut cells = vec![' '; width];
-    cells[place(0.0)] = '│';
+    cells[position(0.0)] = '│';
     if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
-        let (from, to) = (place(low), place(high));
+        let (from, to) = (position(low), position(high));
         cells[from..=to].fill('─');
         cells[from] = if low < -reach { '◂' } else { '├' };
         cells[to] = if high > reach { '▸' } else { '┤' };
     }
     for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
-        cells[place(*limit)] = '┊';
+        cells[position(*limit)] = '┊';
     }
     if row.change.is_finite() {
-        cells[place(row.change)] = match row.change {
+        cells[position(row.change)] = match row.change {
             low if low < -reach => '◂',
             high if high > reach => '▸',
             _ => '●',
@@ -171,7 +171,7 @@ fn span(rows: &[ForestRow]) -> (f64, f64) {
     let changes = || rows.iter().filter(counts).map(|row| row.change);
     let ends = || rows.iter().flat_map(|row| row.limits.iter().copied()).chain(changes()).filter(|end| end.is_finite());
     let round = |end: f64| ROUND.into_iter().find(|round| *round >= end * 1.1).unwrap_or(10.0);
-    let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |most: f64, end| most.max(-end)));
+    let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |max: f64, end| max.max(-end)));
     // Zero stays away from the edges.
     let (gain, loss) = (round(gain.max(loss / 5.0)), round(loss.max(gain / 5.0)));
     (-loss.min(1.0), gain)
@@ -223,8 +223,8 @@ impl Layout {
         out + "</svg>\n"
     }
 
-    fn x(&self, (least, most): (f64, f64), change: f64) -> f64 {
-        self.left + (change.clamp(least, most) - least) / (most - least) * self.width
+    fn x(&self, (min, max): (f64, f64), change: f64) -> f64 {
+        self.left + (change.clamp(min, max) - min) / (max - min) * self.width
     }
 
     fn words(&self, row: &ForestRow, name_y: f64, y: f64) -> String {
@@ -245,14 +245,14 @@ impl Layout {
 
     /// Limits, interval and change of a row.
     fn marks(&self, row: &ForestRow, range: (f64, f64), y: f64) -> String {
-        let (mut out, class, (least, most)) = (String::new(), row.class(), range);
-        for limit in row.limits.iter().filter(|limit| (least..=most).contains(*limit)) {
+        let (mut out, class, (min, max)) = (String::new(), row.class(), range);
+        for limit in row.limits.iter().filter(|limit| (min..=max).contains(*limit)) {
             let (at, top, low) = (self.x(range, *limit), y - 9.0, y + 9.0);
             out += &format!("<line class=\"limit\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{low:.1}\"/>");
         }
         if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
             let (from, to) = (self.x(range, low), self.x(range, high));
-            for (beyond, at, tip) in [(low < least, from, -7.0), (high > most, to, 7.0)] {
+            for (beyond, at, tip) in [(low < min, from, -7.0), (high > max, to, 7.0)] {
                 if beyond {
                     let (up, down, tip) = (y - 5.0, y + 5.0, at + tip);
                     out +=
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn the_axis_of_a_page_reaches_to_every_change() {
         let rows = [row(7.5, Some((7.0, 8.0))), row(-0.02, None)];
-        let (least, most) = span(&rows);
-        assert!(most >= 7.5 && least <= -0.12, "{least} {most}");
+        let (min, max) = span(&rows);
+        assert!(max >= 7.5 && min <= -0.12, "{min} {max}");
         assert!(!forest_svg(&rows, "t").contains("<path"), "nothing is beyond the axis");
     }
 

@@ -90,13 +90,13 @@ impl GateView<'_> {
             })
         };
         let any = [failures.base, failures.new].into_iter().flatten().any(|(failed, _)| failed > 0);
-        let limit = match failures.most {
-            Some(most) => format!("limit {}%", short_tick(most * 100.0)),
+        let limit = match failures.max {
+            Some(max) => format!("limit {}%", short_tick(max * 100.0)),
             None if failures.judgement == Judgement::Beyond => "a significant increase".to_owned(),
             None => "no significant increase".to_owned(),
         };
         let (base, new) = (counted(failures.base), counted(failures.new));
-        (any || failures.most.is_some()).then(|| format!("failed requests: {base} -> {new}, {limit}"))
+        (any || failures.max.is_some()).then(|| format!("failed requests: {base} -> {new}, {limit}"))
     }
 
     fn row(&self, decision: &Decision) -> ForestRow {

@@ -32,10 +32,10 @@ pub(super) fn whole(number: f64) -> Value {
 /// A row per curve: the largest level within each limit and within both, and the measurements there. `metrics` are
 /// throughput, TTFT and TPOT.
 pub(super) fn summary(spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
-    let most = |(limit, slack): (f64, f64)| limit * (1.0 + slack / 100.0);
+    let max = |(limit, slack): (f64, f64)| limit * (1.0 + slack / 100.0);
     let bound = |name: &str, limit: (f64, f64)| {
-        let [least, most, slack] = [limit.0, most(limit), limit.1].map(significant);
-        format!("Max {x} ({name} ≤ {least}–{most} ms (+{slack}%))")
+        let [min, max, slack] = [limit.0, max(limit), limit.1].map(significant);
+        format!("Max {x} ({name} ≤ {min}–{max} ms (+{slack}%))")
     };
     let headings = vec![
         "Configuration".into(),
@@ -57,8 +57,8 @@ pub(super) fn summary(spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> T
         let value =
             |at: usize, level: f64| points(at).iter().find(|(other, _)| *other == level).map(|(_, value)| *value);
         let passes = |level: f64| {
-            value(1, level).is_some_and(|value| value <= most(spec.ttft))
-                && value(2, level).is_some_and(|value| value <= most(spec.tpot))
+            value(1, level).is_some_and(|value| value <= max(spec.ttft))
+                && value(2, level).is_some_and(|value| value <= max(spec.tpot))
         };
         let both = points(1).iter().map(|(level, _)| *level).filter(|&level| passes(level)).reduce(f64::max);
         let gap = both.is_some_and(|both| points(1).iter().any(|(level, _)| *level < both && !passes(*level)));
@@ -67,7 +67,7 @@ pub(super) fn summary(spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> T
             Some(level) if gap => Value::from(format!("{} (a smaller level fails)", significant(level))),
             both => level(both),
         };
-        let within = [level(largest(1, most(spec.ttft))), level(largest(2, most(spec.tpot))), shown];
+        let within = [level(largest(1, max(spec.ttft))), level(largest(2, max(spec.tpot))), shown];
         let at_both = (0..3).map(|at| Value::from(both.and_then(|level| value(at, level))));
         [Value::from(name)].into_iter().chain(within).chain(at_both).collect()
     });

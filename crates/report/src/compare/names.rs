@@ -17,9 +17,8 @@ pub fn by_difference(sides: Vec<Side>) -> Vec<Side> {
 /// Names of sides: their own without the common part, or else the settings that differ, or else numbers.
 pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
     let own = unshared(sides);
-    let fits = |names: &[String], most: usize| {
-        distinct(names).len() == names.len()
-            && names.iter().all(|name| !name.is_empty() && name.chars().count() <= most)
+    let fits = |names: &[String], max: usize| {
+        distinct(names).len() == names.len() && names.iter().all(|name| !name.is_empty() && name.chars().count() <= max)
     };
     let sets: Vec<Settings> =
         sides.iter().map(|side| side.rows.first().map(|row| row.settings()).unwrap_or_default()).collect();
@@ -57,8 +56,8 @@ fn repeat(name: &str) -> Option<&str> {
 fn unshared(sides: &[Side]) -> Vec<String> {
     let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
     let first = labels.first().copied().unwrap_or_default();
-    let places = first.char_indices().map(|(at, _)| at).chain([first.len()]);
-    let shared = places.take_while(|at| labels.iter().all(|label| label.get(..*at) == first.get(..*at))).last();
+    let positions = first.char_indices().map(|(at, _)| at).chain([first.len()]);
+    let shared = positions.take_while(|at| labels.iter().all(|label| label.get(..*at) == first.get(..*at))).last();
     let start = first[..shared.unwrap_or(0)].rfind(['/', '-', '_']).map_or(0, |at| at + 1);
     let short = |label: &&str| {
         label.get(start..).filter(|rest| !rest.is_empty()).unwrap_or(label).trim_end_matches(".json").to_owned()

@@ -49,7 +49,7 @@ impl Verdicts {
             parts.push("inconclusive on the whole".to_owned());
         }
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
-            parts.extend(most(effects).map(|effect| {
+            parts.extend(max(effects).map(|effect| {
                 let (name, times) = (bare(&effect.key), times(effect));
                 match effects.len() {
                     1 => format!("{verdict} in {name}: {times}"),
@@ -97,7 +97,7 @@ fn factor(change: f64, interval: Option<(f64, f64)>, is_latency: bool) -> String
 }
 
 /// The effect shown in place of the others: the largest significant one, by its nearer bound.
-fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
+fn max<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     let sure = |effect: &Effect| effect.interval.map_or(0.0, |(low, high)| low.abs().min(high.abs()));
     effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
 }
@@ -136,8 +136,8 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
     let kinds = base.kinds();
     let mut all = Vec::new();
     for new in others {
-        for (before, after, place) in pairs(&grouped(base), &grouped(new)) {
-            let title = format!("{} against {}{place}", new.label, base.label);
+        for (before, after, position) in pairs(&grouped(base), &grouped(new)) {
+            let title = format!("{} against {}{position}", new.label, base.label);
             let failed = |problem| Error::Key { label: title.clone(), problem };
             let keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
             let terms = Terms { confidence: spec.confidence, noise: spec.noise };
@@ -210,12 +210,12 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
         let wanted = only(&before.settings, &keys);
         let same = |after: &&Setting| after.kind == before.kind && only(&after.settings, &keys) == wanted;
         if let Some(after) = new.iter().find(same) {
-            let place = match (before.kind, named(&before.settings, &keys)) {
-                (ResultKind::Serving, place) => format!(" at {place}"),
-                (kind, place) if place.is_empty() => format!(", {}", kind.name()),
-                (kind, place) => format!(", {} of {place}", kind.name()),
+            let position = match (before.kind, named(&before.settings, &keys)) {
+                (ResultKind::Serving, position) => format!(" at {position}"),
+                (kind, position) if position.is_empty() => format!(", {}", kind.name()),
+                (kind, position) => format!(", {} of {position}", kind.name()),
             };
-            found.push((before, after, place));
+            found.push((before, after, position));
         }
     }
     found

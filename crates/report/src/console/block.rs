@@ -99,11 +99,11 @@ fn fit(parts: &mut [Part]) -> Vec<String> {
     let mut hidden = Vec::new();
     for at in order {
         let Part { name, lines, is_table, .. } = &mut parts[at];
-        let room = SCREEN.saturating_sub(used);
-        let most = if *is_table { room.min(GROUPS.1) } else { room };
-        if lines.len() > most {
+        let available = SCREEN.saturating_sub(used);
+        let max = if *is_table { available.min(GROUPS.1) } else { available };
+        if lines.len() > max {
             hidden.push(name.clone());
-            lines.truncate(if *is_table && most >= GROUPS.0 { most } else { 0 });
+            lines.truncate(if *is_table && max >= GROUPS.0 { max } else { 0 });
         }
         used += lines.len();
     }
@@ -217,8 +217,8 @@ fn fold_clauses(text: &str, width: usize, max_lines: usize) -> Vec<String> {
 /// A line ends between two parts, not within one that fits into a line.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
     const GLUE: &str = "\u{a0}";
-    let room = width.saturating_sub(LABEL + 3);
-    let glued = |part: &str| if part.chars().count() <= room { part.replace(' ', GLUE) } else { part.to_owned() };
+    let available = width.saturating_sub(LABEL + 3);
+    let glued = |part: &str| if part.chars().count() <= available { part.replace(' ', GLUE) } else { part.to_owned() };
     let parts: Vec<String> = text.split(" · ").map(glued).collect();
     let line = format!("{label:<LABEL$} {}", parts.join(&format!("{GLUE}· ")));
     fold(&line, width, LABEL + 1).into_iter().map(|line| line.replace(GLUE, " ")).collect()

@@ -15,7 +15,7 @@ fn line(rank: &RankUse) -> String {
     let RankUse { rank: number, machine, planned, requests, .. } = rank;
     let mut parts = vec![format!("Rank {number} ({machine}): {requests} of {planned} requests")];
     let late = rank.p99_lateness_ms.zip(rank.max_lateness_ms);
-    parts.extend(late.map(|(tail, most)| format!("late p99/max {} / {} ms", two(tail), two(most))));
+    parts.extend(late.map(|(tail, max)| format!("late p99/max {} / {} ms", two(tail), two(max))));
     parts.extend(rank.busy.map(|busy| format!("busy {:.0}%", busy * 100.0)));
     let clock = rank.clock_bound_ms.zip(rank.clock_drift_ms);
     parts.extend(clock.map(|(bound, drift)| format!("clock ±{bound:.3} ms, drift {drift:+.3} ms")));

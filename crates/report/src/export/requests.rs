@@ -209,7 +209,7 @@ fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use tacho_core::{FailureKind, json::parse};
-    use tacho_metrics::Rare;
+    use tacho_metrics::RareFields;
 
     fn samples() -> Samples {
         let good = Sample {
@@ -223,10 +223,10 @@ mod tests {
             latency: 1.5,
             prompt_len: 7,
             output_len: 3,
-            rare: Rare { text: b"a \"b\",\nc".to_vec(), ..Rare::default() }.into(),
+            rare: RareFields { text: b"a \"b\",\nc".to_vec(), ..RareFields::default() }.into(),
             ..Sample::default()
         };
-        let rare = Rare { error: "too late".into(), ..Rare::default() }.into();
+        let rare = RareFields { error: "too late".into(), ..RareFields::default() }.into();
         let bad = Sample { scheduled: 2.0, failure: Some(FailureKind::TimedOut), rare, ..Sample::default() };
         [good, bad].into()
     }

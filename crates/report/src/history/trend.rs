@@ -94,8 +94,8 @@ impl Trend<'_> {
     }
 
     /// The values as bars from the smallest to the largest, a character per entry; of many, the last ones.
-    fn bars(&self, room: usize) -> String {
-        let values = &self.values[self.values.len().saturating_sub(room)..];
+    fn bars(&self, available: usize) -> String {
+        let values = &self.values[self.values.len().saturating_sub(available)..];
         let end = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap_or_default();
         let (low, high) = (end(f64::min), end(f64::max));
         let eighth = |value: &f64| if high > low { ((value - low) / (high - low) * 7.0).round() as usize } else { 3 };

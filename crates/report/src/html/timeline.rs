@@ -103,7 +103,10 @@ fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
     let mut rows: Vec<Cow<'_, Sample>> = record.measured.samples.iter().collect();
     if record.sessions.is_some() {
         rows.sort_by(|a, b| {
-            a.session.map(|place| place.0).cmp(&b.session.map(|place| place.0)).then(a.sent.total_cmp(&b.sent))
+            a.session
+                .map(|position| position.0)
+                .cmp(&b.session.map(|position| position.0))
+                .then(a.sent.total_cmp(&b.sent))
         });
     }
     rows
@@ -121,8 +124,9 @@ fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> D
         "counts": whole(|sample| sample.itl.len() as u64 + 1),
     };
     if samples.iter().any(|sample| sample.session.is_some()) {
-        let place = |sample: &Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
-        dict.set("places", samples.iter().map(|sample| place(sample)).collect::<Value>());
+        let position =
+            |sample: &Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
+        dict.set("places", samples.iter().map(|sample| position(sample)).collect::<Value>());
     }
     // Texts repeat, so each is stored once.
     let mut texts: Vec<Value> = Vec::new();
@@ -130,11 +134,11 @@ fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> D
     let failed = samples.iter().enumerate().filter(|(_, sample)| !sample.error.is_empty());
     for (at, sample) in failed {
         let text = Value::from(crate::style::harmless_line(&shortened(&sample.error)));
-        let place = texts.iter().position(|known| *known == text).unwrap_or_else(|| {
+        let position = texts.iter().position(|known| *known == text).unwrap_or_else(|| {
             texts.push(text);
             texts.len() - 1
         });
-        errors.set(at.to_string(), place);
+        errors.set(at.to_string(), position);
     }
     dict.set("error_texts", Value::List(texts));
     dict.set("errors", errors);

@@ -125,7 +125,7 @@ impl Live {
         self.start(target, total, work, move |bar| {
             let now = watched.snapshot();
             bar.set_position((now.finished * size).min(total));
-            bar.set_message(now.line(room(work), color));
+            bar.set_message(now.line(available(work), color));
         });
     }
 
@@ -169,7 +169,7 @@ fn waiting(began: Instant, seconds: u64) -> String {
 }
 
 /// Columns for the text next to a bar.
-fn room(work: Work) -> usize {
+fn available(work: Work) -> usize {
     width().saturating_sub(sentence::title(work).chars().count() + bar_width(width()) + 5)
 }
 

@@ -57,10 +57,14 @@ impl Area {
 
     /// Equal columns with a gap between them.
     pub(super) fn columns(self, count: usize, gap: usize) -> Vec<Area> {
-        let room = self.width.saturating_sub(gap * count.saturating_sub(1));
-        let start = |at: usize| room * at / count + gap * at;
+        let available = self.width.saturating_sub(gap * count.saturating_sub(1));
+        let start = |at: usize| available * at / count + gap * at;
         (0..count)
-            .map(|at| Area { x: self.x + start(at), width: room * (at + 1) / count - room * at / count, ..self })
+            .map(|at| Area {
+                x: self.x + start(at),
+                width: available * (at + 1) / count - available * at / count,
+                ..self
+            })
             .collect()
     }
 }

@@ -18,8 +18,8 @@ impl Snapshot {
         let length =
             |parts: &[Part]| head.chars().count() + 1 + parts.iter().map(|part| part.text.len() + 2).sum::<usize>();
         while length(&parts) > width {
-            let Some(least) = parts.iter().map(|part| part.weight).min() else { break };
-            parts.retain(|part| part.weight > least);
+            let Some(min) = parts.iter().map(|part| part.weight).min() else { break };
+            parts.retain(|part| part.weight > min);
         }
         let shown = parts.iter().map(|part| format!(", {}", Ink::Red.paint(part.alarm && color, &part.text)));
         format!("{head}{}]", shown.collect::<String>())

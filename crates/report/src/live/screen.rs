@@ -206,8 +206,8 @@ fn messages(grid: &mut Grid, area: Area, shown: &Snapshot) {
     let kinds =
         shown.failures.iter().map(|(kind, count)| (format!("failed: {count} {kind}"), Style::color(RED))).collect();
     let mut rows = flow(kinds, rest.width);
-    let room = rest.height.saturating_sub(rows.len());
-    let lines = shown.lines.iter().skip(shown.lines.len().saturating_sub(room));
+    let available = rest.height.saturating_sub(rows.len());
+    let lines = shown.lines.iter().skip(shown.lines.len().saturating_sub(available));
     rows.extend(lines.map(|line| {
         let color = if line.starts_with("warning") { SAND } else { 0 };
         vec![(line.clone(), Style::color(color))]

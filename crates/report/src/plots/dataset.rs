@@ -15,7 +15,7 @@ const CORAL: Color = Color::hex(0xFF_7F_50);
 const SEA_GREEN: Color = Color::hex(0x3C_B3_71);
 const BINS: usize = 30;
 /// Most bars that are visible individually; more are merged with their neighbors, with the maximum of each group.
-const MOST_BARS: usize = 2000;
+const MAX_BARS: usize = 2000;
 const DPI: f64 = 150.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +50,7 @@ pub fn scene(samples: &Samples) -> Option<Scene> {
         .map(|sample| Lengths { prompt: sample.prompt_len as f64, output: sample.output_len as f64 })
         .collect();
     let mut scene = Scene::new(14.0 * 72.0, 10.0 * 72.0);
-    let place =
+    let position =
         |column: f64, row: f64| Rect { x: 75.0 + column * 495.0, y: 42.0 + row * 355.0, width: 410.0, height: 265.0 };
     type Histogram = (&'static str, &'static str, Color, fn(&Lengths) -> f64, (f64, f64));
     let histograms: [Histogram; 3] = [
@@ -60,9 +60,9 @@ pub fn scene(samples: &Samples) -> Option<Scene> {
     ];
     for (title, label, color, of, (column, row)) in histograms {
         let values: Vec<f64> = lengths.iter().map(of).collect();
-        histogram(title, label, color, &values).draw(&mut scene, place(column, row));
+        histogram(title, label, color, &values).draw(&mut scene, position(column, row));
     }
-    let rect = place(1.0, 1.0);
+    let rect = position(1.0, 1.0);
     stacked(&lengths).draw(&mut scene, rect);
     let entries =
         [LegendEntry::Field(STEEL_BLUE, "Prompt Tokens".into()), LegendEntry::Field(CORAL, "Output Tokens".into())];
@@ -88,7 +88,7 @@ fn bins(values: &[f64]) -> (f64, f64, [u64; BINS]) {
 fn histogram(title: &str, label: &str, color: Color, values: &[f64]) -> Panel {
     let (low, high, counts) = bins(values);
     let width = (high - low) / BINS as f64;
-    let most = counts.iter().copied().max().unwrap_or(0) as f64;
+    let max = counts.iter().copied().max().unwrap_or(0) as f64;
     let bars = counts.iter().enumerate().map(|(at, &count)| {
         let left = low + at as f64 * width;
         Bar { x: (left, (left + width).min(high)), y: (0.0, count as f64) }
@@ -97,14 +97,14 @@ fn histogram(title: &str, label: &str, color: Color, values: &[f64]) -> Panel {
     Panel {
         title: vec![title.into()],
         x: AxisSpec::linear(label, low - margin, high + margin).whole(),
-        y: AxisSpec::linear("Frequency", 0.0, most * 1.05).whole(),
+        y: AxisSpec::linear("Frequency", 0.0, max * 1.05).whole(),
         grid: Grid::Both,
         series: vec![Series::Bars { bars: bars.collect(), fill: color.with_alpha(0.7), edge: Some(Color::BLACK) }],
     }
 }
 
 fn stacked(lengths: &[Lengths]) -> Panel {
-    let each = lengths.len().div_ceil(MOST_BARS);
+    let each = lengths.len().div_ceil(MAX_BARS);
     let mut prompts = Vec::new();
     let mut outputs = Vec::new();
     for (at, group) in lengths.chunks(each).enumerate() {
@@ -116,12 +116,12 @@ fn stacked(lengths: &[Lengths]) -> Panel {
         prompts.push(Bar { x, y: (0.0, longest.prompt) });
         outputs.push(Bar { x, y: (longest.prompt, longest.total()) });
     }
-    let most = lengths.iter().map(Lengths::total).fold(0.0, f64::max);
+    let max = lengths.iter().map(Lengths::total).fold(0.0, f64::max);
     Panel {
         title: vec!["Tokens per Request (Stacked)".into()],
         x: AxisSpec::linear("Request ID", -0.5, lengths.len() as f64 - 0.5).whole(),
         // Space for the legend.
-        y: AxisSpec::linear("Tokens", 0.0, (most * 1.25).max(1.0)).whole(),
+        y: AxisSpec::linear("Tokens", 0.0, (max * 1.25).max(1.0)).whole(),
         grid: Grid::Horizontal,
         series: vec![
             Series::Bars { bars: prompts, fill: STEEL_BLUE, edge: None },

@@ -55,8 +55,8 @@ fn panel(curve: &LoadCurve) -> Panel {
     // Beyond saturation latency is unbounded, which would compress everything else.
     let top = if limit > 0.0 { highest.min(limit * 4.0) } else { highest };
     let low = |value: f64| value.min(top);
-    let hint = |(rate, [least, middle, most]): &(f64, [f64; 3])| {
-        format!("{rate:.2} requests/s: {middle:.2} ({least:.2} to {most:.2})")
+    let hint = |(rate, [min, middle, max]): &(f64, [f64; 3])| {
+        format!("{rate:.2} requests/s: {middle:.2} ({min:.2} to {max:.2})")
     };
     let line = Series::Line {
         name: PREDICTED.into(),

@@ -221,8 +221,8 @@ impl Frame<'_> {
         let mut wish = ((self.rect.width / 55.0) as usize).clamp(2, 9);
         loop {
             let ticks = self.x.ticks(wish);
-            let room: f64 = ticks.iter().map(|(_, label)| font::width(label, TICK_SIZE) + 10.0).sum();
-            if room <= self.rect.width || wish <= 2 {
+            let available: f64 = ticks.iter().map(|(_, label)| font::width(label, TICK_SIZE) + 10.0).sum();
+            if available <= self.rect.width || wish <= 2 {
                 return ticks;
             }
             wish -= 1;
@@ -341,11 +341,12 @@ impl Frame<'_> {
         let Some(point) = self.at(at) else { return };
         let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);
         let size = (widest, lines.len() as f64 * NOTE_LINE);
-        let places: Vec<Rect> = note_places(point, size).collect();
-        let free = places.iter().find(|rect| self.inside(rect) && !self.taken.iter().any(|taken| overlap(taken, rect)));
+        let positions: Vec<Rect> = note_places(point, size).collect();
+        let free =
+            positions.iter().find(|rect| self.inside(rect) && !self.taken.iter().any(|taken| overlap(taken, rect)));
         // If a crowd of points leaves no space, the note is omitted rather than drawn over others.
         let Some(&rect) = free else { return };
-        if places.first() != Some(&rect) {
+        if positions.first() != Some(&rect) {
             // Away from the usual position, a thin line connects the note with its point.
             let edge = if rect.x > point.0 { rect.x - 1.0 } else { rect.x + rect.width + 1.0 };
             let middle = (edge, rect.y + rect.height / 2.0);

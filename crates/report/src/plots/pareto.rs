@@ -91,7 +91,7 @@ impl Pareto {
     }
 
     pub fn chart(&self, spec: &ParetoSpec) -> Chart {
-        let place = |point: &Point| (point.per_user, point.per_gpu);
+        let position = |point: &Point| (point.per_user, point.per_gpu);
         let hint = |point: &Point| {
             let labels = self.labels(point).join("\n");
             let (user, gpu) = (point.per_user, point.per_gpu);
@@ -105,13 +105,13 @@ impl Pareto {
         let mut series = vec![
             Series::Points {
                 name: all.to_owned(),
-                points: self.points.iter().map(place).collect(),
+                points: self.points.iter().map(position).collect(),
                 fill: gray,
                 hints: self.points.iter().map(hint).collect(),
             },
             Series::Line {
                 name: frontier.to_owned(),
-                points: best.iter().copied().map(place).collect(),
+                points: best.iter().copied().map(position).collect(),
                 stroke: line.clone(),
                 marker: Marker::Disc,
                 hints: best.iter().copied().map(hint).collect(),
@@ -121,7 +121,7 @@ impl Pareto {
         series.extend(
             best.iter()
                 .rev()
-                .map(|point| Series::Note { at: place(point), lines: vec![self.labels(point).join(", ")] }),
+                .map(|point| Series::Note { at: position(point), lines: vec![self.labels(point).join(", ")] }),
         );
         let over =
             |label: &str, of: fn(&Point) -> f64| AxisSpec::over(label, ScaleKind::Linear, self.points.iter().map(of));

@@ -10,14 +10,14 @@ use super::{Color, font};
 use crate::Error;
 
 /// Most pixels of a chart, to bound memory.
-const MOST: f64 = 3e8;
+const MAX_PIXELS: f64 = 3e8;
 
 /// The scene as a PNG file at `dpi` dots per inch.
 pub fn png(scene: &Scene, dpi: f64) -> Result<Vec<u8>, Error> {
     let scale = dpi / 72.0;
     let (width, height) = ((scene.width * scale).round(), (scene.height * scale).round());
     let too_large = || Error::PictureSize { width, height };
-    if !(width >= 1.0 && height >= 1.0 && width * height <= MOST) {
+    if !(width >= 1.0 && height >= 1.0 && width * height <= MAX_PIXELS) {
         return Err(too_large());
     }
     let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(too_large)?;
@@ -53,12 +53,12 @@ fn draw(pixels: &mut Pixmap, shape: &Shape, transform: Transform) {
                 Anchor::Middle => font::width(text, *size) / 2.0,
                 Anchor::End => font::width(text, *size),
             };
-            let place = Transform::from_translate(at.0 as f32, at.1 as f32)
+            let position = Transform::from_translate(at.0 as f32, at.1 as f32)
                 .pre_rotate(if *upwards { -90.0 } else { 0.0 })
                 .pre_translate(-shift as f32, 0.0)
                 // The y axis of fonts points upwards.
                 .pre_scale(unit, -unit);
-            pixels.fill_path(&path, &paint(*color), FillRule::Winding, place.post_concat(transform), None);
+            pixels.fill_path(&path, &paint(*color), FillRule::Winding, position.post_concat(transform), None);
         }
     }
 }

@@ -115,8 +115,8 @@ impl Scale {
     }
 
     fn even_ticks(&self, wish: usize) -> Vec<(f64, String)> {
-        let least = if self.whole { 1.0 } else { 0.0 };
-        let step = round_step((self.high - self.low) / wish as f64).max(least);
+        let min = if self.whole { 1.0 } else { 0.0 };
+        let step = round_step((self.high - self.low) / wish as f64).max(min);
         let (first, last) = ((self.low / step - 1e-9).ceil(), (self.high / step + 1e-9).floor());
         let count = (last - first) as usize + 1;
         let values = (0..count).map(|at| (first + at as f64) * step);
@@ -212,8 +212,8 @@ mod tests {
     fn scales_rise() {
         for (at, name) in ScaleKind::NAMES.iter().enumerate() {
             let kind = ScaleKind::from_name(name).unwrap();
-            let places: Vec<f64> = (1..99).filter_map(|at| kind.forward(f64::from(at) / 100.0 * 0.99)).collect();
-            assert!(places.len() == 98 && places.is_sorted(), "{at} {name}");
+            let positions: Vec<f64> = (1..99).filter_map(|at| kind.forward(f64::from(at) / 100.0 * 0.99)).collect();
+            assert!(positions.len() == 98 && positions.is_sorted(), "{at} {name}");
         }
         assert_eq!(ScaleKind::from_name("cubic"), None);
     }

@@ -42,10 +42,10 @@ pub(crate) fn category(at: usize) -> Color {
 
 /// The color of the `at`-th of `count` ordered values.
 pub(crate) fn sequence(at: usize, count: usize) -> Color {
-    let place = if count < 2 { 0.0 } else { at as f64 / (count - 1) as f64 * (RAMP.len() - 1) as f64 };
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    let position = if count < 2 { 0.0 } else { at as f64 / (count - 1) as f64 * (RAMP.len() - 1) as f64 };
+    let (below, above) = (position.floor() as usize, position.ceil() as usize);
     let (from, to) = (Color::hex(RAMP[below]), Color::hex(RAMP[above]));
-    let share = place - place.floor();
+    let share = position - position.floor();
     let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
     Color { rgb: std::array::from_fn(|at| mix(from.rgb[at], to.rgb[at])), alpha: 1.0 }
 }

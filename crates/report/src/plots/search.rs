@@ -93,11 +93,11 @@ fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
 pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let load = in_words(entry.text("variable").unwrap_or("load"));
     let unit = load.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
-    let most = number(entry, "max_measured");
+    let max = number(entry, "max_measured");
     let none = if entry.text("verdict") == Some("unlimited") { "Any" } else { "No" };
-    let sentence = most.map_or_else(
+    let sentence = max.map_or_else(
         || format!("{none} {} met the SLO.", bare(entry.text("variable").unwrap_or("load"))),
-        |most| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(most)),
+        |max| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(max)),
     );
     let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
     let slos = criteria.iter().filter_map(|text| Some(label(&text.as_str()?.parse().ok()?)));
@@ -115,15 +115,11 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
         verdict.into_iter().chain(stopped).map(|text| format!("<li>{}</li>", escape(&text))).collect();
     // Loads above the answer may well overload the server.
     let variable = entry.text("variable").unwrap_or_default();
-    let judged = |run: &&Dict| most.is_some_and(|most| number(run, variable).is_none_or(|level| level <= most));
+    let judged = |run: &&Dict| max.is_some_and(|max| number(run, variable).is_none_or(|level| level <= max));
     let judged: Vec<&Dict> = runs.iter().copied().filter(judged).collect();
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)
         .verdict_with(tone, &sentence, &reasons, None)
-        .card(
-            "Measured and met",
-            &most.map_or_else(|| "–".to_owned(), |most| format!("{} {unit}", short_tick(most))),
-            "",
-        );
+        .card("Measured and met", &max.map_or_else(|| "–".to_owned(), |max| format!("{} {unit}", short_tick(max))), "");
     match Answer::of(entry) {
         Some(Answer { estimate, low, high }) => {
             let high = high.map_or_else(|| "no upper bound".to_owned(), short);

@@ -160,7 +160,7 @@ pub fn own(summary: &StructuredSummary) -> Dict {
             "answers": correct.answers,
             "judged": correct.judged,
             "parse_valid": correct.parse,
-            "constraint_valid": correct.obey,
+            "constraint_valid": correct.valid,
             "constraint_valid_rate": correct.rate(),
         })
     };

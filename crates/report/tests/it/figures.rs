@@ -79,12 +79,12 @@ const USE: &str = r##"(async () => {
   document.body.dataset.use = "fine";
 })().catch((problem) => { document.body.dataset.use = String(problem); });"##;
 
-fn in_browser(page: &str, least: usize) {
+fn in_browser(page: &str, min: usize) {
     assert!(!page.contains("<img") && page.contains("default-src 'none'"));
     for way in ["http:", "https:", "url(", "@import", "src=\"", "href="] {
         assert!(!page.contains(way), "{way}");
     }
-    if let Some(text) = used(page, &format!("{STEPS}{}", USE.replace("LEAST", &least.to_string()))) {
+    if let Some(text) = used(page, &format!("{STEPS}{}", USE.replace("LEAST", &min.to_string()))) {
         fine(&text);
     }
 }

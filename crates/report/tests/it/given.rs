@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
-use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, RampUp, Rare, RateChange, Sample, Setup, Task};
+use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, RampUp, RareFields, RateChange, Sample, Setup, Task};
 use tacho_testkit::golden_path;
 
 /// A golden JSON file with Python's distinctions of numbers.
@@ -140,11 +140,11 @@ pub(crate) fn sample(output: &Value, dispatched: f64, output_len: u64) -> Sample
         prompt_len: output.get("prompt_len").map_or(0, whole),
         num_input_sequences: output.get("num_input_sequences").map_or(1, whole),
         failure: (!success).then_some(FailureKind::Malformed),
-        rare: Rare {
+        rare: RareFields {
             input_audio_duration: float(output, "input_audio_duration"),
             error: text(output, "error").into(),
             text: text(output, "generated_text").into(),
-            ..Rare::default()
+            ..RareFields::default()
         }
         .into(),
         ..Sample::default()

@@ -2,7 +2,7 @@
 
 use tacho_core::FailureKind;
 use tacho_core::json::{Value, parse};
-use tacho_metrics::{Rare, Sample};
+use tacho_metrics::{RareFields, Sample};
 use tacho_record::{Measured, RunRecord};
 use tacho_report::export::otlp::{Origin, metrics, traces};
 
@@ -20,7 +20,7 @@ fn record() -> RunRecord {
         latency: 0.1,
         output_len: 2,
         failure: (index == 3).then_some(FailureKind::TimedOut),
-        rare: Rare { error: error(index), ..Rare::default() }.into(),
+        rare: RareFields { error: error(index), ..RareFields::default() }.into(),
         ..Sample::default()
     };
     let samples = (0..2500).map(sample).collect();

@@ -2,7 +2,7 @@
 //! installed, the page is opened and used in it.
 
 use tacho_core::{FailureKind, Labels};
-use tacho_metrics::{Audio, Media, MetricSettings, Rare, Sample, Setup, Task};
+use tacho_metrics::{Audio, Media, MetricSettings, RareFields, Sample, Setup, Task};
 use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
 
@@ -42,10 +42,10 @@ fn sample(index: usize) -> Sample {
         output_len: if failed { 0 } else { 21 },
         prompt_len: 100 + (index * 37 % 400) as u64,
         failure: failed.then_some(FailureKind::TimedOut),
-        rare: Rare {
+        rare: RareFields {
             error: if failed { HOSTILE.into() } else { String::new() },
             labels: Labels::NONE.with("adapter", if index.is_multiple_of(2) { "even" } else { HOSTILE }),
-            ..Rare::default()
+            ..RareFields::default()
         }
         .into(),
         ..Sample::default()
@@ -90,7 +90,7 @@ fn texts_of_others_stay_texts_and_nothing_is_fetched() {
 fn media_page(media: Media) -> String {
     let metrics = MetricSettings { price_per_hour: Some(2.0), ..MetricSettings::default() };
     let setup = Setup { task: Task::Media, request_rate: f64::INFINITY, metrics, ..setup() };
-    let rare = Rare { media: Some(media), ..Rare::default() };
+    let rare = RareFields { media: Some(media), ..RareFields::default() };
     let one = |index| Sample { rare: rare.clone().into(), output_len: 0, ..sample(index) };
     let samples: Vec<Sample> = (0..6).map(one).collect();
     let measured = Measured { samples: samples.into(), duration: 1.0, ..Measured::default() };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::{FailureKind, json::Value};
 use tacho_metrics::{
-    DiffusionCounters, DiffusionStatistics, ProbeStatistics, Rare, Sample, Setup, SpeculativeCounters,
+    DiffusionCounters, DiffusionStatistics, ProbeStatistics, RareFields, Sample, Setup, SpeculativeCounters,
     SpeculativeStatistics,
 };
 use tacho_record::{Measured, RunRecord};
@@ -70,10 +70,10 @@ fn samples(file: &Value) -> Vec<Sample> {
                 output_len,
                 prompt_len: number("input_lens", index) as u64,
                 failure: (latency == 0.0).then_some(FailureKind::Malformed),
-                rare: Rare {
+                rare: RareFields {
                     error: at("errors", index).as_str().unwrap_or("").into(),
                     text: at("generated_texts", index).as_str().unwrap_or("").into(),
-                    ..Rare::default()
+                    ..RareFields::default()
                 }
                 .into(),
                 ..Sample::default()

@@ -1,7 +1,7 @@
 //! The timeline page: foreign text is escaped, and nothing is loaded.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{Rare, Rarely, Sample};
+use tacho_metrics::{BoxedRareFields, RareFields, Sample};
 use tacho_record::{Measured, RunRecord};
 use tacho_report::html::timeline::{Thresholds, save, write_page};
 
@@ -23,8 +23,8 @@ fn page(samples: Vec<Sample>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn failed(error: &str) -> Rarely {
-    Rare { error: error.into(), ..Rare::default() }.into()
+fn failed(error: &str) -> BoxedRareFields {
+    RareFields { error: error.into(), ..RareFields::default() }.into()
 }
 
 fn sample(error: &str) -> Sample {

@@ -48,14 +48,14 @@ fn a_token_takes_at_most_four_bytes_in_busy_and_quiet_runs() {
 
 #[test]
 fn a_token_of_a_short_answer_takes_little_more() {
-    for (tokens, most) in [(8, 4.0), (4, 6.0)] {
+    for (tokens, max) in [(8, 4.0), (4, 6.0)] {
         let directory = tempfile::tempdir().unwrap();
         let rows: Vec<_> = (0..10_000).map(|index| measured(index, tokens)).collect();
         let batches: Vec<_> = rows.chunks(300).map(<[_]>::to_vec).collect();
         log(directory.path(), &batches).finish(&Value::Null).unwrap();
         let size = fs::metadata(directory.path().join("rows-0.arrows")).unwrap().len();
         let per_token = size as f64 / (10_000.0 * tokens as f64);
-        assert!(per_token <= most, "{per_token} bytes a token in answers of {tokens}");
+        assert!(per_token <= max, "{per_token} bytes a token in answers of {tokens}");
         assert_eq!(read(directory.path()), rows);
     }
 }

@@ -19,9 +19,9 @@ impl Capacity {
 
     fn read(log: &str) -> Option<Self> {
         let (_, size) = log.rsplit_once("KV cache size: ")?;
-        let (_, most) = log.rsplit_once("Maximum concurrency for ")?;
-        let (request, most) = most.split_once(" tokens per request: ")?;
-        let (requests, _) = most.split_once('x')?;
+        let (_, max) = log.rsplit_once("Maximum concurrency for ")?;
+        let (request, max) = max.split_once(" tokens per request: ")?;
+        let (requests, _) = max.split_once('x')?;
         Some(Capacity { tokens: whole(size)?, request: whole(request)?, requests: requests.trim().parse().ok()? })
     }
 }

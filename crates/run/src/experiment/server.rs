@@ -168,7 +168,7 @@ impl Host for ProcessHost {
 
 impl ProcessHost {
     fn wait(&self, server: &mut Running, log: &Path, sink: &dyn EventSink) -> Result<(), Failure> {
-        let (began, most) = (Instant::now(), self.ready_timeout.as_secs());
+        let (began, max) = (Instant::now(), self.ready_timeout.as_secs());
         let mut reminder = FIRST_REMINDER;
         loop {
             if let Some(failure) = server.lost() {
@@ -179,13 +179,13 @@ impl ProcessHost {
             }
             let waited = began.elapsed();
             if waited > self.ready_timeout {
-                let text = format!("Server failed to become ready within {most} seconds.");
+                let text = format!("Server failed to become ready within {max} seconds.");
                 return Err(Failure::new("TimeoutError", text));
             }
             if waited > reminder {
                 let (address, waited, log) = (&server.address, waited.as_secs(), log.display());
                 sink.event(RunEvent::warning(format!(
-                    "waiting for {address}/health ({waited}s of {most}s)…; what the server says is in {log}"
+                    "waiting for {address}/health ({waited}s of {max}s)…; what the server says is in {log}"
                 )));
                 reminder *= 2;
             }

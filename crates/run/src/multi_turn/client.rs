@@ -23,8 +23,8 @@ pub struct ClientSpec {
 impl ClientSpec {
     /// Number of exchanges of a conversation with this many messages.
     pub(crate) fn exchanges(&self, messages: usize) -> usize {
-        let most = self.max_turns.unwrap_or(usize::MAX).min(messages);
-        (most / 2).max(1).saturating_sub(usize::from(self.skip_first))
+        let max = self.max_turns.unwrap_or(usize::MAX).min(messages);
+        (max / 2).max(1).saturating_sub(usize::from(self.skip_first))
     }
 }
 
@@ -95,7 +95,7 @@ impl<'s> Client<'s> {
 
     /// The next action. `tasks` are conversations that no client has taken yet, with `length` messages each.
     pub(crate) fn next(&mut self, tasks: &mut VecDeque<usize>, length: &dyn Fn(usize) -> usize, stop: bool) -> Step {
-        if self.spec.max_requests.is_some_and(|most| self.successes + self.failures >= most) {
+        if self.spec.max_requests.is_some_and(|max| self.successes + self.failures >= max) {
             return Step::End("reached request limit");
         }
         if stop {

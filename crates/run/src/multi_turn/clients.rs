@@ -98,8 +98,8 @@ impl<'p> Clients<'p> {
     pub(super) fn expected(&self) -> u64 {
         let Some(spec) = self.clients.first().map(Client::spec) else { return 0 };
         let all: usize = self.conversations.iter().map(|one| spec.exchanges(one.messages.len())).sum();
-        let most = spec.max_requests.map_or(usize::MAX, |most| most.saturating_mul(self.clients.len()));
-        all.min(most) as u64
+        let max = spec.max_requests.map_or(usize::MAX, |max| max.saturating_mul(self.clients.len()));
+        all.min(max) as u64
     }
 
     /// Takes a client's next conversation; returns whether there is something to send.

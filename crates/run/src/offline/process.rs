@@ -17,7 +17,7 @@ use super::protocol::{read_frame, skip_to_magic, write_frame};
 /// Lines of the log in an error message.
 const SHOWN: usize = 12;
 /// Polling interval of a silent worker.
-const GLANCE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for the log of a dead worker to end: a child outside of its group may hold the pipe.
 const LOG_END: Duration = Duration::from_secs(2);
 
@@ -74,7 +74,7 @@ impl Process {
     ) -> Result<Value, EngineError> {
         let started = Instant::now();
         loop {
-            match self.frames.recv_timeout(GLANCE) {
+            match self.frames.recv_timeout(POLL_INTERVAL) {
                 Ok(Incoming::Frame(value)) => return Ok(value),
                 Ok(Incoming::Broken(problem)) => return Err(EngineError::Protocol { problem }),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.died()),

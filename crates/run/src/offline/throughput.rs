@@ -91,9 +91,9 @@ fn batch(sampling: Sampling, plan: &ThroughputPlan, requests: Vec<Request>, rand
 }
 
 fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
-    let most = lora.count.max(1);
+    let max = lora.count.max(1);
     match lora.assignment {
-        LoraAssignment::RoundRobin => (0..count as u64).map(|at| at % most + 1).collect(),
-        LoraAssignment::Random => (0..count).map(|_| random.randint(1, most as i64).unsigned_abs()).collect(),
+        LoraAssignment::RoundRobin => (0..count as u64).map(|at| at % max + 1).collect(),
+        LoraAssignment::Random => (0..count).map(|_| random.randint(1, max as i64).unsigned_abs()).collect(),
     }
 }

@@ -73,7 +73,7 @@ pub fn rebuild_ranks(paths: &[PathBuf], changes: &Changes, hub: &Hub, sink: &dyn
     let lost: u64 = logs.iter().map(|log| log.log.lost).sum();
     let missing = missing(&logs, &rows);
     let (manifest, closing) = (logs[0].stored.manifest(), logs[0].whole());
-    let read = Read { directory: &logs[0].path, room: LogPlan::ROOM, manifest, closing, workers, hub, sink };
+    let read = Read { directory: &logs[0].path, memory: LogPlan::MEMORY, manifest, closing, workers, hub, sink };
     let mut rebuilt = read.compute(changes, |take| {
         rows.into_iter().for_each(take);
         Ok(Joined { segments: vec![span], lost, ..Joined::default() })

@@ -18,8 +18,8 @@ enum Part {
     Either(Vec<Part>),
     Repeated {
         part: Box<Part>,
-        least: usize,
-        most: Option<usize>,
+        min: usize,
+        max: Option<usize>,
     },
 }
 
@@ -89,26 +89,26 @@ impl Grammar {
             Part::Row(parts) => parts.iter().fold(BTreeSet::from([at]), |starts, part| {
                 starts.into_iter().flat_map(|start| self.ends(part, text, start, known)).collect()
             }),
-            Part::Repeated { part, least, most } => self.repeated(part, (*least, *most), text, at, known),
+            Part::Repeated { part, min, max } => self.repeated(part, (*min, *max), text, at, known),
         }
     }
 
     fn repeated(
         &self,
         part: &Part,
-        (least, most): (usize, Option<usize>),
+        (min, max): (usize, Option<usize>),
         text: &[char],
         at: usize,
         known: &Known,
     ) -> BTreeSet<usize> {
-        let mut ends = if least == 0 { BTreeSet::from([at]) } else { BTreeSet::new() };
+        let mut ends = if min == 0 { BTreeSet::from([at]) } else { BTreeSet::new() };
         let (mut starts, mut round) = (BTreeSet::from([at]), 0);
-        while !starts.is_empty() && most.is_none_or(|most| round < most) {
+        while !starts.is_empty() && max.is_none_or(|max| round < max) {
             round += 1;
             let next: BTreeSet<usize> = starts.iter().flat_map(|start| self.ends(part, text, *start, known)).collect();
             // Once there are enough repetitions, positions that were reached before add nothing new.
-            starts = if round > least { next.difference(&ends).copied().collect() } else { next };
-            if round >= least {
+            starts = if round > min { next.difference(&ends).copied().collect() } else { next };
+            if round >= min {
                 ends.extend(&starts);
             }
         }
@@ -152,21 +152,21 @@ fn row(chars: &mut Peekable<Chars<'_>>) -> Option<Part> {
 
 /// Repetitions of a part, by the operator after it.
 fn counted(part: Part, chars: &mut Peekable<Chars<'_>>) -> Option<Part> {
-    let (least, most) = match chars.peek() {
+    let (min, max) = match chars.peek() {
         Some('*') => (0, None),
         Some('+') => (1, None),
         Some('?') => (0, Some(1)),
         Some('{') => {
             let inside: String = chars.by_ref().skip(1).take_while(|c| *c != '}').collect();
-            let (least, most) = inside.split_once(',').unwrap_or((&inside, &inside));
-            let most = most.trim();
-            let most = if most.is_empty() { None } else { Some(most.parse().ok()?) };
-            return Some(Part::Repeated { part: Box::new(part), least: least.trim().parse().ok()?, most });
+            let (min, max) = inside.split_once(',').unwrap_or((&inside, &inside));
+            let max = max.trim();
+            let max = if max.is_empty() { None } else { Some(max.parse().ok()?) };
+            return Some(Part::Repeated { part: Box::new(part), min: min.trim().parse().ok()?, max });
         }
         _ => return Some(part),
     };
     chars.next();
-    Some(Part::Repeated { part: Box::new(part), least, most })
+    Some(Part::Repeated { part: Box::new(part), min, max })
 }
 
 fn single(chars: &mut Peekable<Chars<'_>>) -> Option<Part> {

@@ -151,7 +151,7 @@ impl Check<'_> {
             && dict.get("contains").is_none_or(|schema| {
                 let count = contained(schema);
                 count >= limit(dict, "minContains").unwrap_or(1)
-                    && limit(dict, "maxContains").is_none_or(|most| count <= most)
+                    && limit(dict, "maxContains").is_none_or(|max| count <= max)
             })
     }
 
@@ -218,10 +218,10 @@ fn number(dict: &Dict, document: &Value) -> bool {
     let bound = |key: &str| dict.get(key).and_then(Value::as_f64);
     // In draft 4 the exclusive bound is a flag.
     let strict = |key: &str| dict.get(key) == Some(&Value::Bool(true));
-    bound("minimum").is_none_or(|least| value > least || (value == least && !strict("exclusiveMinimum")))
-        && bound("maximum").is_none_or(|most| value < most || (value == most && !strict("exclusiveMaximum")))
-        && bound("exclusiveMinimum").is_none_or(|least| value > least)
-        && bound("exclusiveMaximum").is_none_or(|most| value < most)
+    bound("minimum").is_none_or(|min| value > min || (value == min && !strict("exclusiveMinimum")))
+        && bound("maximum").is_none_or(|max| value < max || (value == max && !strict("exclusiveMaximum")))
+        && bound("exclusiveMinimum").is_none_or(|min| value > min)
+        && bound("exclusiveMaximum").is_none_or(|max| value < max)
         && bound("multipleOf").is_none_or(|step| is_multiple(value, step))
 }
 
@@ -235,8 +235,8 @@ fn limit(dict: &Dict, key: &str) -> Option<usize> {
     dict.get(key).and_then(Value::as_f64).map(|number| number as usize)
 }
 
-fn counted(dict: &Dict, least: &str, most: &str, count: impl Fn() -> usize) -> bool {
-    limit(dict, least).is_none_or(|least| count() >= least) && limit(dict, most).is_none_or(|most| count() <= most)
+fn counted(dict: &Dict, min: &str, max: &str, count: impl Fn() -> usize) -> bool {
+    limit(dict, min).is_none_or(|min| count() >= min) && limit(dict, max).is_none_or(|max| count() <= max)
 }
 
 fn has(object: &Dict, name: &Value) -> bool {

@@ -21,12 +21,12 @@ pub struct LogPlan {
     pub command: Vec<String>,
     /// Bytes of rows and of values derived from them that stay in memory although they are in the log; beyond that,
     /// the result is computed from the log.
-    pub room: usize,
+    pub memory: usize,
 }
 
 impl LogPlan {
     /// Default memory for rows: short runs never read their log.
-    pub const ROOM: usize = 16 << 20;
+    pub const MEMORY: usize = 16 << 20;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

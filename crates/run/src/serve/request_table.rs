@@ -24,8 +24,8 @@ pub(crate) struct RequestTable {
 impl RequestTable {
     pub(crate) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
         let mut known = Compact::default();
-        requests.each(|place, request| {
-            known.push(one(backend, place, request)?);
+        requests.each(|position, request| {
+            known.push(one(backend, position, request)?);
             Ok::<_, Error>(())
         })?;
         Ok(RequestTable { all: Mutex::new(known), rounds: AtomicU32::new(1) })

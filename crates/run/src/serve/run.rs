@@ -26,9 +26,9 @@ pub fn run(
 ) -> Result<RunRecord, Error> {
     prepared.caller = prepared.caller.with_stop(stop);
     let identity = RunIdentity::of(plan, &prepared)?;
-    let OpenedLog { log, earlier, places } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
+    let OpenedLog { log, earlier, positions } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
     let schedule = prepared.timeline.clone();
-    let shard = ranks::take_share(plan, &mut prepared, places)?;
+    let shard = ranks::take_share(plan, &mut prepared, positions)?;
     let own = ranks::own_part(plan, &shard);
     let components = Components::new(&own, &prepared, stop)?;
     let coordinator = ranks::coordinate(plan, &identity.workload, components.clock, stop, sink)?;

@@ -57,9 +57,9 @@ pub(super) fn refine<E>(
         [.., before, last] => last - before,
         _ => 1,
     };
-    let (from, most) = (sorted.last().copied().unwrap_or(1) as f64, spec.max_concurrency as f64);
+    let (from, max) = (sorted.last().copied().unwrap_or(1) as f64, spec.max_concurrency as f64);
     let growth = Growth::Steps { from, step: step as f64 };
-    let levels = Levels { growth, ..Levels::users(from, most) };
+    let levels = Levels { growth, ..Levels::users(from, max) };
     let search = Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: 0.0 };
     for _ in 0..spec.max_probes {
         let Bounds { last_pass: Some(pass), first_fail } = Bounds::of(known) else { return Ok(()) };
@@ -81,13 +81,13 @@ mod tests {
 
     const SPEC: AdaptiveSpec = AdaptiveSpec { ttft_ms: 3000.0, tpot_ms: 100.0, max_probes: 8, max_concurrency: 1024 };
 
-    /// The probed levels, and the bounds, for a server that passes up to `most`.
-    fn run(listed: &[u64], most: u64, spec: &AdaptiveSpec) -> (Vec<u64>, Bounds) {
-        let mut known: Vec<_> = listed.iter().map(|&level| (level, level <= most)).collect();
+    /// The probed levels, and the bounds, for a server that passes up to `max`.
+    fn run(listed: &[u64], max: u64, spec: &AdaptiveSpec) -> (Vec<u64>, Bounds) {
+        let mut known: Vec<_> = listed.iter().map(|&level| (level, level <= max)).collect();
         let mut probed = Vec::new();
         let measured = refine(spec, listed, &mut known, |level| {
             probed.push(level);
-            Ok::<_, ()>(Some(level <= most))
+            Ok::<_, ()>(Some(level <= max))
         });
         measured.unwrap();
         (probed, Bounds::of(&known))

@@ -45,8 +45,8 @@ pub struct Hardware {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptRule {
     pub per_concurrency: u64,
-    pub least: u64,
-    pub most: u64,
+    pub min: u64,
+    pub max: u64,
 }
 
 #[derive(Debug, Clone)]

@@ -72,7 +72,7 @@ impl SuitePlan {
         add(&["--request-rate", case.rate, "--max-concurrency", &concurrency]);
         let mut client = test.client.clone();
         if let Some(rule) = self.prompts {
-            let prompts = (case.concurrency * rule.per_concurrency).clamp(rule.least, rule.most.max(rule.least));
+            let prompts = (case.concurrency * rule.per_concurrency).clamp(rule.min, rule.max.max(rule.min));
             add(&["--num-prompts", &prompts.to_string()]);
             let _ = (client.remove("num_prompts"), client.remove("num-prompts"));
         }

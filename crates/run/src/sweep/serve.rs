@@ -16,15 +16,15 @@ pub fn serve(plan: &SweepPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let total = pairs * plan.num_runs;
     let mut session = Sweep::of(plan, tools, total);
     for serve in &plan.serve_sets {
-        let place = |bench: &ParamSet| directory(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
-        let missing = plan
-            .bench_sets
-            .iter()
-            .any(|bench| plan.links.broken(serve, bench).is_none() && !session.has_runs(&place(bench), plan.num_runs));
-        let unsummed = plan.bench_sets.iter().any(|bench| tools.archive.value(&summary_file(&place(bench))).is_none());
+        let position = |bench: &ParamSet| directory(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
+        let missing = plan.bench_sets.iter().any(|bench| {
+            plan.links.broken(serve, bench).is_none() && !session.has_runs(&position(bench), plan.num_runs)
+        });
+        let unsummed =
+            plan.bench_sets.iter().any(|bench| tools.archive.value(&summary_file(&position(bench))).is_none());
         session.with_server(serve, missing || unsummed, missing, |session, slot| {
             for bench in &plan.bench_sets {
-                let directory = place(bench);
+                let directory = position(bench);
                 let results = session.combine(slot, Combination { serve, bench, directory: &directory })?;
                 session.add_rows(results)?;
             }

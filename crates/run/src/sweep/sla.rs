@@ -93,19 +93,19 @@ pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<(Report, Vec<SearchAnswer
     let mut session = Sweep::of(sweep, tools, 0);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
-        let place = |bench: &ParamSet| base(&sweep.experiment, serve, bench);
+        let position = |bench: &ParamSet| base(&sweep.experiment, serve, bench);
         let open = sweep
             .bench_sets
             .iter()
-            .any(|bench| plan.targets.iter().any(|target| archive.value(&marker(&place(bench), target)).is_none()));
+            .any(|bench| plan.targets.iter().any(|target| archive.value(&marker(&position(bench), target)).is_none()));
         let first = sweep.bench_sets.first().map(|bench| {
-            let pair = Pair { plan, serve, bench, base: place(bench) };
+            let pair = Pair { plan, serve, bench, base: position(bench) };
             level_directory(plan, &pair.base, pair.top())
         });
         let needed = open && first.is_some_and(|directory| !session.has_runs(&directory, sweep.num_runs));
         session.with_server(serve, open, needed, |session, slot| {
             for bench in &sweep.bench_sets {
-                let pair = Pair { plan, serve, bench, base: place(bench) };
+                let pair = Pair { plan, serve, bench, base: position(bench) };
                 for target in &plan.targets {
                     pair.search(session, slot, target, &mut answers)?;
                 }

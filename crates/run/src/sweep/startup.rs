@@ -42,10 +42,10 @@ pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let total = plan.serve_sets.len() * plan.startup_sets.len() * plan.num_runs;
     let mut session = Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total));
     for (serve, startup) in plan.serve_sets.iter().flat_map(|a| plan.startup_sets.iter().map(move |b| (a, b))) {
-        let place = directory(&plan.experiment, &[("SERVE-", serve), ("STARTUP-", startup)], &[]);
+        let position = directory(&plan.experiment, &[("SERVE-", serve), ("STARTUP-", startup)], &[]);
         let mut results = Vec::new();
         for number in 0..plan.num_runs {
-            let output = &run_file(&place, number);
+            let output = &run_file(&position, number);
             let overrides = vec![("Serve", serve.shown()), ("Startup", startup.shown())];
             let command = plan.command(serve, startup, output)?;
             let run = SweepRun { overrides, sets: [serve, startup], number: number as i64, command, output };
@@ -53,7 +53,7 @@ pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
             session.count();
         }
         if !plan.dry_run {
-            session.summarize(&place, &results).map_err(Error::Ended)?;
+            session.summarize(&position, &results).map_err(Error::Ended)?;
             session.add(results).map_err(Error::Ended)?;
         }
     }

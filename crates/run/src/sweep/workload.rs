@@ -113,7 +113,7 @@ pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> 
         let first = sweep.bench_sets.first().map(|bench| plan.variable.end_set(bench, 1));
         let needed = first.is_some_and(|named| {
             let linked = sweep.links.broken(serve, &named.with(plan.variable.key(), 1_i64)).is_none();
-            linked && !session.has_runs(&plan.place(serve, &named, &Value::Int(1), &[]), sweep.num_runs)
+            linked && !session.has_runs(&plan.position(serve, &named, &Value::Int(1), &[]), sweep.num_runs)
         });
         session.with_server(serve, true, needed, |session, slot| {
             for bench in &sweep.bench_sets {
@@ -145,13 +145,13 @@ fn explore(
         name.to_lowercase(),
         plan.iterations
     ));
-    let mut level = |session: &mut Sweep<'_>, named: &ParamSet, value: &Value, place: &Path| {
+    let mut level = |session: &mut Sweep<'_>, named: &ParamSet, value: &Value, position: &Path| {
         let set = named.with(key, value.clone());
-        session.combine(slot, Combination { serve, bench: &set, directory: place })
+        session.combine(slot, Combination { serve, bench: &set, directory: position })
     };
     let mut end = |session: &mut Sweep<'_>, load: i64, value: Value| {
         let named = plan.variable.end_set(bench, load);
-        level(session, &named, &value, &plan.place(serve, &named, &value, &[]))
+        level(session, &named, &value, &plan.position(serve, &named, &value, &[]))
     };
     let at_once = plan.at_once && plan.variable == LoadVariable::RequestRate;
     let mut rows = end(session, 1, Value::Int(1))?;
@@ -167,7 +167,7 @@ fn explore(
             let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
             // The directory name of a named set does not distinguish the concurrency of an end level from no limit.
             let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
-            rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
+            rows.extend(level(session, bench, &value, &plan.position(serve, bench, &value, further))?);
         }
     } else {
         let levels = name.to_lowercase();
@@ -182,7 +182,7 @@ fn explore(
 
 impl WorkloadPlan {
     /// The directory of a level's results. The level is not part of the client set's name.
-    fn place(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
+    fn position(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
         let label = format!("{}-", self.label);
         let level = format!("{}={}", self.variable.key(), python_str(value));
         let parts = [("SERVE-", serve), ("BENCH-", named)];

@@ -25,7 +25,7 @@ impl Exporter {
         let path = if url.path == "/" { "/metrics".to_owned() } else { url.path.clone() };
         let endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAi);
         let caller = Caller::new(&endpoint, "", TIMEOUT).map_err(Error::Client)?;
-        let mut exporter = Exporter { name: url.place(), path, caller, gpus: false, models: Vec::new() };
+        let mut exporter = Exporter { name: url.peer(), path, caller, gpus: false, models: Vec::new() };
         let page = exporter.page()?;
         (exporter.gpus, exporter.models) = (dcgm::is_page(&page), dcgm::models(&page));
         Ok(exporter)

@@ -18,7 +18,7 @@ use crate::bench::{Manners, ask_after, measure, plan, record, server};
 
 fn log(directory: PathBuf, start: LogStart, required: bool) -> Option<LogPlan> {
     let command = vec!["tacho".to_owned(), "serve".to_owned()];
-    Some(LogPlan { directory, start, required, tacho: "tacho test".into(), command, room: LogPlan::ROOM })
+    Some(LogPlan { directory, start, required, tacho: "tacho test".into(), command, memory: LogPlan::MEMORY })
 }
 
 /// The indices of all rows of a log, segment by segment.
@@ -83,7 +83,7 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     let server =
         server(Manners { last: r#", "timings": {"draft_n": 9, "draft_n_accepted": 4}"#, ..Manners::default() });
     let mut plan = plan(&server, 40);
-    plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { room: 0, ..log });
+    plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { memory: 0, ..log });
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 40.0, burstiness: f64::INFINITY };
     let (mut record, _) = record(&plan);
     // The manifest holds the seed and the host of every run.
@@ -108,12 +108,12 @@ fn bodies(server: &Scripted) -> Vec<Vec<u8>> {
 #[test]
 fn spilled_requests_are_sent_unchanged() {
     let directory = tempfile::tempdir().unwrap();
-    let sent = |room: Option<usize>, limit: Option<usize>| {
+    let sent = |memory: Option<usize>, limit: Option<usize>| {
         let server = server(Manners::default());
         let mut plan = plan(&server, 500);
         plan.traffic.max_concurrency = limit;
-        let place = directory.path().join(format!("{room:?}-{limit:?}.rows"));
-        plan.log = room.and_then(|room| log(place, LogStart::AtOnce, true).map(|log| LogPlan { room, ..log }));
+        let place = directory.path().join(format!("{memory:?}-{limit:?}.rows"));
+        plan.log = memory.and_then(|memory| log(place, LogStart::AtOnce, true).map(|log| LogPlan { memory, ..log }));
         if limit.is_none() {
             plan.traffic.schedule = ScheduleSpec::Rate { rate: 1000.0, burstiness: 1.0 };
         }

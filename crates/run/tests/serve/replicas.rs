@@ -12,7 +12,7 @@ use crate::bench::{Manners, plan, record, server};
 fn over(servers: &[&Scripted], prompts: i64, balance: Balance, on_failure: OnReplicaFailure) -> ServePlan {
     let spec = |server: &&Scripted| {
         let url = Url::parse(&format!("{}/v1/completions", server.url())).unwrap();
-        ReplicaSpec { name: url.place(), url, base_path: String::new(), proxy: None, address: None }
+        ReplicaSpec { name: url.peer(), url, base_path: String::new(), proxy: None, address: None }
     };
     let mut plan = plan(servers[0], prompts);
     let list = servers.iter().map(spec).collect();

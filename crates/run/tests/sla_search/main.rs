@@ -262,8 +262,8 @@ const SERVERS: [(Server, f64, f64); 9] = [
     (Server::Random(20.0), 1000.0, 3600.0),
     (Server::Random(4000.0), 50.0, USUAL),
     (Server::TwoSpeeds(100.0), 300.0, 1200.0),
-    (Server::Batches { most: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
-    (Server::Batches { most: 8, base: 0.02, each: 0.01 }, 500.0, 600.0),
+    (Server::Batches { max: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
+    (Server::Batches { max: 8, base: 0.02, each: 0.01 }, 500.0, 600.0),
 ];
 
 /// Results of many searches on one server.
@@ -348,8 +348,8 @@ const USERS: [(Server, f64, f64); 7] = [
     (Server::Random(20.0), 1000.0, 1800.0),
     (Server::Random(400.0), 300.0, USUAL),
     (Server::TwoSpeeds(100.0), 400.0, 300.0),
-    (Server::Batches { most: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
-    (Server::Batches { most: 8, base: 0.02, each: 0.01 }, 550.0, 300.0),
+    (Server::Batches { max: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
+    (Server::Batches { max: 8, base: 0.02, each: 0.01 }, 550.0, 300.0),
 ];
 
 /// With the command of the other table.

@@ -74,8 +74,8 @@ pub(crate) enum Server {
     Random(f64),
     /// One request in ten takes five times as long as the others.
     TwoSpeeds(f64),
-    /// Batch service: up to `most` waiting requests take `base` plus `each` per request.
-    Batches { most: usize, base: f64, each: f64 },
+    /// Batch service: up to `max` waiting requests take `base` plus `each` per request.
+    Batches { max: usize, base: f64, each: f64 },
 }
 
 /// A time with a total order.
@@ -120,7 +120,7 @@ impl Server {
     pub(crate) fn capacity(self) -> f64 {
         match self {
             Server::Even(capacity) | Server::Random(capacity) | Server::TwoSpeeds(capacity) => capacity,
-            Server::Batches { most, base, each } => most as f64 / (base + each * most as f64),
+            Server::Batches { max, base, each } => max as f64 / (base + each * max as f64),
         }
     }
 
@@ -128,11 +128,11 @@ impl Server {
     pub(crate) fn turns(self, arrivals: &[f64], random: &mut Generator) -> Vec<f64> {
         let mut free = 0.0_f64;
         let mut turns = Vec::with_capacity(arrivals.len());
-        if let Server::Batches { most, base, each } = self {
+        if let Server::Batches { max, base, each } = self {
             while turns.len() < arrivals.len() {
                 let at = turns.len();
                 let begin = free.max(arrivals[at]);
-                let waiting = arrivals[at..].iter().take(most).take_while(|&&arrival| arrival <= begin).count();
+                let waiting = arrivals[at..].iter().take(max).take_while(|&&arrival| arrival <= begin).count();
                 free = begin + base + each * waiting as f64;
                 turns.resize(at + waiting, free);
             }
@@ -162,11 +162,11 @@ impl Server {
     pub(crate) fn rounds(self, users: usize, count: usize, random: &mut Generator) -> Vec<(f64, f64)> {
         let mut sending: BinaryHeap<Reverse<Moment>> = (0..users).map(|_| Reverse(Moment(0.0))).collect();
         let (mut free, mut rounds) = (0.0_f64, Vec::with_capacity(count));
-        let most = if let Server::Batches { most, .. } = self { most } else { 1 };
+        let max = if let Server::Batches { max, .. } = self { max } else { 1 };
         while rounds.len() < count {
             let begin = sending.peek().map_or(free, |first| free.max(first.0.0));
             let mut taken = Vec::new();
-            while taken.len() < most && sending.peek().is_some_and(|next| next.0.0 <= begin) {
+            while taken.len() < max && sending.peek().is_some_and(|next| next.0.0 <= begin) {
                 taken.extend(sending.pop().map(|sent| sent.0.0));
             }
             free = begin + self.takes(taken.len(), random);

@@ -9,7 +9,7 @@ use tokio::{runtime::Runtime, sync::oneshot};
 use tacho_engine::{FifoServer, Front, ProcessorSharing};
 
 /// Longest sleep while requests are in service, so that disconnects are noticed.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request in service, and where to report its completion.
 type Waiting = oneshot::Sender<Timestamp>;
@@ -56,7 +56,7 @@ impl ApiServer {
 /// Serves requests until the channel closes.
 async fn work(mut queue: ProcessorSharing<Waiting>, mut arrivals: UnboundedReceiver<Waiting>, clock: SystemClock) {
     loop {
-        let left = queue.next().map(|next| next.since(clock.now()).min(NAP));
+        let left = queue.next().map(|next| next.since(clock.now()).min(POLL_INTERVAL));
         tokio::select! {
             one = arrivals.recv() => {
                 let Some(one) = one else { return };

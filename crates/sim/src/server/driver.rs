@@ -16,7 +16,7 @@ const SPIN: Duration = Duration::from_micros(120);
 const MAX_LAG: Duration = Duration::from_millis(1);
 /// Longest sleep within a step, so that a stop is noticed soon. Sleeps are relative: if a library replaces the
 /// monotonic clock, an absolute deadline of a channel may never come.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Polling interval while only the passing of time can allow a step; bounds how late a new request is noticed.
 const POLL: Duration = Duration::from_micros(200);
 
@@ -180,7 +180,7 @@ impl Driver {
                 std::hint::spin_loop();
                 continue;
             }
-            std::thread::sleep((left - SPIN).min(NAP));
+            std::thread::sleep((left - SPIN).min(POLL_INTERVAL));
             self.receive()?;
         }
     }

@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn dropped_memory_is_free_again() {
         let budget = MemoryBudget::default();
-        let most = budget.reserve(LIMIT - PER_CHOICE, 1).unwrap();
+        let max = budget.reserve(LIMIT - PER_CHOICE, 1).unwrap();
         assert_eq!(budget.reserve(0, 1).unwrap_err().status, 503);
-        drop(most);
+        drop(max);
         assert!(budget.reserve(0, 1).is_ok());
         assert_eq!(budget.0.load(Ordering::Relaxed), 0);
     }

@@ -10,14 +10,14 @@ pub struct Counted;
 thread_local! {
     /// Bytes that this thread has allocated minus those it has freed; negative if it frees memory of other threads.
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
 fn note(change: isize) {
     // A thread that is ending has no counters any more.
     let _ = LIVE.try_with(|live| {
         live.set(live.get() + change);
-        let _ = MOST.try_with(|most| most.set(most.get().max(live.get())));
+        let _ = PEAK.try_with(|max| max.set(max.get().max(live.get())));
     });
 }
 
@@ -48,9 +48,9 @@ unsafe impl GlobalAlloc for Counted {
 /// Runs the work; returns its result and its peak memory on this thread, if the process uses [`Counted`].
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
-    MOST.set(before);
+    PEAK.set(before);
     let done = work();
-    (done, (MOST.get() - before).max(0) as usize)
+    (done, (PEAK.get() - before).max(0) as usize)
 }
 
 pub(super) fn is_counted() -> bool {

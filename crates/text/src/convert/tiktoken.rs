@@ -52,12 +52,12 @@ pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<
     })))
 }
 
-/// The tokens after the ranks: those with IDs in the settings and placeholder names for the gaps, at least `least` in
+/// The tokens after the ranks: those with IDs in the settings and placeholder names for the gaps, at least `min` in
 /// total.
-fn reserved(ranks: &[(Vec<u8>, u32)], settings: &Settings, least: u64) -> Vec<String> {
+fn reserved(ranks: &[(Vec<u8>, u32)], settings: &Settings, min: u64) -> Vec<String> {
     let declared = declared_ids(&settings.config);
     let base = ranks.len() as u64;
-    let end = declared.iter().map(|(id, _)| id + 1).max().unwrap_or(0).max(base + least);
+    let end = declared.iter().map(|(id, _)| id + 1).max().unwrap_or(0).max(base + min);
     let name = |id: u64| {
         let token =
             declared.iter().find(|(known, _)| *known == id).and_then(|(_, token)| crate::settings::token_text(token));

@@ -72,7 +72,7 @@ impl BurstGptSpec {
     fn requests(&self, rows: &[Recorded], tokenizer: &Tokenizer, counters: &Counters) -> Vec<Request> {
         let vocab_size = tokenizer.vocab_size().max(1);
         let request = |(index, &(input, output, timestamp)): (usize, &Recorded)| {
-            let ids: Vec<u32> = (0..input as usize).map(|place| ((index + place) % vocab_size) as u32).collect();
+            let ids: Vec<u32> = (0..input as usize).map(|position| ((index + position) % vocab_size) as u32).collect();
             counters.finish_one();
             let id = self.selection.id(index);
             Request { id, timestamp, ..Request::text(tokenizer.decode(&ids), input, output) }
@@ -88,8 +88,8 @@ impl BurstGptSpec {
         let time = records.column("Timestamp");
         let mut rows = Vec::new();
         for (line, fields) in records.rows() {
-            let number = |place: usize, field: &str| {
-                let number = fields.get(place).and_then(|text| python_float(text));
+            let number = |position: usize, field: &str| {
+                let number = fields.get(position).and_then(|text| python_float(text));
                 number.filter(|number| TokenCount::holds(*number as i64)).ok_or_else(|| Error::LineField {
                     path: self.path.clone(),
                     line,
@@ -100,8 +100,8 @@ impl BurstGptSpec {
             if fields.get(model).map(String::as_str) != Some("GPT-4") || number(response, "Response tokens")? <= 0.0 {
                 continue;
             }
-            let length = |place: usize| number(place, records.header.get(place).map_or("", String::as_str));
-            let seconds = time.and_then(|place| fields.get(place)).and_then(|text| python_float(text));
+            let length = |position: usize| number(position, records.header.get(position).map_or("", String::as_str));
+            let seconds = time.and_then(|position| fields.get(position)).and_then(|text| python_float(text));
             rows.push((length(2)?.max(0.0) as u64, length(3)? as i64, seconds));
         }
         Ok(rows)

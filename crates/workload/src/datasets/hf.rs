@@ -15,7 +15,7 @@ use tacho_core::Request;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::sources::layout::{Wanted, data_files};
-use crate::sources::order::{Order, StreamOrder, places};
+use crate::sources::order::{Order, StreamOrder, positions};
 use crate::sources::table::{Row, Table};
 use crate::{
     Error, hub::Needed, parallel, requests::carrier::Carrier, sampling::chat::Chat, sampling::context::SampleContext,
@@ -116,9 +116,9 @@ fn load(
         (true, false) => Order::Permuted { seed },
         (true, true) => Order::Streamed { seed, order: spec.stream_order },
     };
-    let places = places(&table.lens(), order);
+    let positions = positions(&table.lens(), order);
     let chat = match loader {
-        _ if places.is_empty() => None,
+        _ if positions.is_empty() => None,
         Loader::MlPerf => Some(Chat::new(tokenizer, None)?),
         Loader::Text if !tokenizer.has_chat_template() => None,
         loader if loader.templated() && spec.chat_template => Some(Chat::new(tokenizer, None)?),
@@ -127,13 +127,13 @@ fn load(
     let context = Context { spec, column, tokenizer, name, directory, chat };
     let wanted = loader.wanted(&spec.selection);
     let mut requests: Vec<Request> = Vec::new();
-    let (mut rest, mut skipped) = (places.as_slice(), 0);
+    let (mut rest, mut skipped) = (positions.as_slice(), 0);
     while requests.len() < wanted && !rest.is_empty() {
         let missing = wanted - requests.len();
         let (batch, after) = rest.split_at(rest.len().min(missing + missing / 2 + 16));
-        let first = places.len() - rest.len();
+        let first = positions.len() - rest.len();
         rest = after;
-        let rows: Vec<Row> = batch.iter().map(|&place| table.row(place)).collect::<Result<_, _>>()?;
+        let rows: Vec<Row> = batch.iter().map(|&position| table.row(position)).collect::<Result<_, _>>()?;
         let made = parallel::try_map(&rows, |(_, row)| loader.request(&context, row))?;
         for (at, request) in made.into_iter().enumerate() {
             let Some(request) = request else {

@@ -60,11 +60,11 @@ pub struct ClassSpec {
 fn order(seed: u32, weights: &[f64], num_prompts: usize) -> Vec<usize> {
     let total: f64 = weights.iter().sum();
     let mut random = RandomState::new(seed);
-    let pick = |place: f64| {
+    let pick = |position: f64| {
         let mut sum = 0.0;
         let found = weights.iter().position(|weight| {
             sum += weight;
-            place < sum
+            position < sum
         });
         found.unwrap_or(weights.len() - 1)
     };
@@ -80,14 +80,14 @@ impl MixSpec {
     }
 
     /// The class of each request.
-    fn places(&self) -> Vec<usize> {
+    fn positions(&self) -> Vec<usize> {
         match &self.order {
             MixOrder::Drawn => {
                 let weights: Vec<f64> = self.classes.iter().map(|class| class.weight).collect();
                 order(self.seed, &weights, self.num_prompts)
             }
             MixOrder::Stages(counts) => {
-                counts.iter().enumerate().flat_map(|(place, &count)| std::iter::repeat_n(place, count)).collect()
+                counts.iter().enumerate().flat_map(|(position, &count)| std::iter::repeat_n(position, count)).collect()
             }
             MixOrder::Arrivals(order) => order.iter().map(|class| usize::from(*class)).collect(),
         }
@@ -108,13 +108,13 @@ pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<
     let (mut notices, mut digests) = (Vec::new(), Vec::new());
     let mut queues = Vec::new();
     let kind = if matches!(spec.order, MixOrder::Stages(_)) { "stage" } else { "class" };
-    for (place, class) in (0..).zip(&spec.classes) {
-        let wanted = spec.order.required(place as usize);
+    for (position, class) in (0..).zip(&spec.classes) {
+        let wanted = spec.order.required(position as usize);
         if wanted == Some(0) {
             queues.push(<_>::default());
             continue;
         }
-        let mut globals = Globals::seeded(spec.seed.wrapping_add(place));
+        let mut globals = Globals::seeded(spec.seed.wrapping_add(position));
         let sampled = super::sample(&class.workload, tokenizer, &mut globals, counters)?;
         let found = sampled.requests.len();
         if let Some(wanted) = wanted.filter(|wanted| found < *wanted) {
@@ -126,14 +126,14 @@ pub(super) fn sample(spec: &MixSpec, context: &mut SampleContext<'_>) -> Result<
         }
         notices.extend(sampled.notices.into_iter().map(|notice| format!("{kind} {}: {notice}", class.name)));
         digests.extend(sampled.digests);
-        let adapters = class.adapter_order(spec.seed.wrapping_add(place), found);
+        let adapters = class.adapter_order(spec.seed.wrapping_add(position), found);
         let requests = (0..).zip(sampled.requests).map(|(at, request)| {
             (at, class.applied(adapters.get(at).map(|&adapter| &class.adapters[adapter]), request, kind == "class"))
         });
         queues.push(requests.collect::<std::collections::VecDeque<_>>());
     }
     let mut requests = Vec::with_capacity(spec.num_prompts);
-    for class in spec.places() {
+    for class in spec.positions() {
         if let Some((at, mut request)) = queues[class].pop_front() {
             renumber(&mut request, at, requests.len());
             requests.push(request);
@@ -177,10 +177,10 @@ impl ClassSpec {
 }
 
 /// Keeps ids unique: an id that ends with the request's place in its class gets its place in the workload.
-fn renumber(request: &mut Request, at: usize, place: usize) {
+fn renumber(request: &mut Request, at: usize, position: usize) {
     if let Some(id) = &mut request.id {
         let prefix = id.strip_suffix(&at.to_string()).map_or_else(|| format!("{id}-"), str::to_owned);
-        *id = format!("{prefix}{place}");
+        *id = format!("{prefix}{position}");
     }
 }
 
@@ -226,9 +226,9 @@ mod tests {
     }
 
     /// The requests of a class in a run of its own.
-    fn alone(place: u32, class: &ClassSpec) -> Vec<Request> {
+    fn alone(position: u32, class: &ClassSpec) -> Vec<Request> {
         let (tokenizer, counters) = (Tokenizer::builtin(), Counters::default());
-        let mut globals = Globals::seeded(7 + place);
+        let mut globals = Globals::seeded(7 + position);
         datasets::sample(&class.workload, Some(&tokenizer), &mut globals, &counters).unwrap().requests
     }
 

@@ -115,7 +115,7 @@ impl CachedShare {
         let mut random = Random::new(seed ^ 0x6361_6368_6500);
         let longest = requests.iter().map(|request| request.prompt_len as usize).max().unwrap_or(0);
         let draw = |random: &mut Random, count: usize| -> Vec<u32> {
-            random.choices_indices(allowed.len(), count).into_iter().map(|place| allowed[place]).collect()
+            random.choices_indices(allowed.len(), count).into_iter().map(|position| allowed[position]).collect()
         };
         let common = draw(&mut random, longest);
         for request in requests {
@@ -133,8 +133,8 @@ pub(crate) fn prefix(len: i64, allowed: &[u32], tokenizer: &Tokenizer, draw: &mu
     let Some(len) = usize::try_from(len).ok().filter(|&len| len > 0) else {
         return Vec::new();
     };
-    let places = draw.generator.integers_vec(0, allowed.len() as i64, len);
-    let ids = places.into_iter().map(|place| allowed[place as usize]).collect();
+    let positions = draw.generator.integers_vec(0, allowed.len() as i64, len);
+    let ids = positions.into_iter().map(|position| allowed[position as usize]).collect();
     fit(ids, len, tokenizer, draw).ids
 }
 

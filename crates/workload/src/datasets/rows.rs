@@ -206,7 +206,7 @@ impl Maker<'_> {
             let url = one.as_str().ok_or_else(|| fields.wrong("image", "the path or URL of an image, or a list"))?;
             let part = image_content(url, self.spec.client_side_data.then_some(self.links));
             parts.push(part.map_err(|source| Error::FieldImage {
-                at: fields.place(),
+                at: fields.position(),
                 url: crate::media::links::shown(url).into_owned(),
                 source,
             })?);
@@ -230,7 +230,7 @@ impl Maker<'_> {
         if self.spec.carrier.carries(need) {
             return Ok(());
         }
-        let (at, backend) = (fields.place(), self.spec.carrier.name);
+        let (at, backend) = (fields.position(), self.spec.carrier.name);
         let (what, remedy) = match need {
             Need::TokenIds => ("token IDs", "openai or vllm"),
             _ => ("messages", "openai-chat, openai-responses or anthropic-messages"),

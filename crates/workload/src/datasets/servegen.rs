@@ -173,8 +173,8 @@ struct Lengths(Vec<(u64, f64)>);
 impl Lengths {
     fn draw(&self, random: &mut RandomState) -> u64 {
         let Some(&(longest, total)) = self.0.last() else { return 1 };
-        let place = random.random_sample() * total;
-        let found = self.0.partition_point(|(_, sum)| *sum <= place);
+        let position = random.random_sample() * total;
+        let found = self.0.partition_point(|(_, sum)| *sum <= position);
         self.0.get(found).map_or(longest, |(tokens, _)| *tokens).max(1)
     }
 }
@@ -182,8 +182,8 @@ impl Lengths {
 impl Client {
     /// Its window that starts at this time, if it is active then.
     fn at(&self, start: f64) -> Option<&Window> {
-        let place = self.windows.binary_search_by(|window| window.start.total_cmp(&start)).ok()?;
-        self.windows.get(place)
+        let position = self.windows.binary_search_by(|window| window.start.total_cmp(&start)).ok()?;
+        self.windows.get(position)
     }
 
     /// Adds at most `wanted` arrivals of a span of a window. A gap goes on in the next window at the rate of that one.
@@ -194,8 +194,8 @@ impl Client {
         let random = &mut self.random;
         let mut left = self.left.unwrap_or_else(|| gaps.draw_first(random));
         let mut now = from;
-        let most = all.len().saturating_add(wanted);
-        while now + left / rate < to && all.len() < most {
+        let max = all.len().saturating_add(wanted);
+        while now + left / rate < to && all.len() < max {
             now += left / rate;
             let [input, output] = self.lengths[lengths].1.each_ref().map(|own| own.draw(random));
             all.push((now, input, output as i64));

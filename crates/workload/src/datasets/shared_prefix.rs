@@ -62,8 +62,8 @@ pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mu
     let mut vocabulary = tokenizer.all_ids();
     vocabulary.sort_unstable();
     let mut draw = |len: &i64| -> Vec<u32> {
-        let places = globals.py.choices_indices(vocabulary.len(), *len as usize);
-        places.into_iter().map(|place| vocabulary[place]).collect()
+        let positions = globals.py.choices_indices(vocabulary.len(), *len as usize);
+        positions.into_iter().map(|position| vocabulary[position]).collect()
     };
     let systems: Vec<Vec<u32>> = system_lens.iter().map(&mut draw).collect();
     let questions: Vec<Vec<u32>> = question_lens.iter().map(&mut draw).collect();

@@ -28,10 +28,10 @@ pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<St
     }
     let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
     let lengths = range.draw(&mut Generator::new(seed), count)?;
-    let mut places = Random::new(seed);
+    let mut positions = Random::new(seed);
     let mut out = String::new();
     for (input, output) in lengths.inputs.iter().zip(&lengths.outputs) {
-        let start = places.randint(0, tokens.len() as i64 - 1) as usize;
+        let start = positions.randint(0, tokens.len() as i64 - 1) as usize;
         let ids: Vec<u32> = tokens.iter().copied().cycle().skip(start).take(*input as usize).collect();
         let prompt = unicode_text(&tokenizer.decode(&ids));
         let tokens = tacho_core::json::dumps(&Value::Int(*output));

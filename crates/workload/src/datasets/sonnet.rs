@@ -48,7 +48,7 @@ pub(crate) fn sample(spec: &SonnetSpec, context: &mut SampleContext<'_>) -> Resu
     if spec.input_len <= offset {
         return Err(too_short(offset));
     }
-    let count = |len: i64, least: f64| (((len - offset) as f64 / average).round_ties_even().max(least)) as usize;
+    let count = |len: i64, min: f64| (((len - offset) as f64 / average).round_ties_even().max(min)) as usize;
     let (in_prompt, in_prefix) = (count(spec.input_len, 1.0), count(spec.prefix_len, 0.0));
     let prefix = lines[..in_prefix.min(lines.len())].concat();
     let wanted = usize::try_from(spec.num_prompts).unwrap_or(0);

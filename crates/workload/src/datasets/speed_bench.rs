@@ -28,10 +28,10 @@ pub struct SpeedBenchSpec {
 }
 
 /// The text truncated to a maximum number of tokens.
-fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
-    let (Some(most), Some(text)) = (most, content.as_str()) else { return content.clone() };
+fn cut(content: &Value, max: Option<usize>, tokenizer: &Tokenizer) -> Value {
+    let (Some(max), Some(text)) = (max, content.as_str()) else { return content.clone() };
     let ids = tokenizer.encode(text, false);
-    if ids.len() <= most { content.clone() } else { Value::from(tokenizer.decode(&ids[..most])) }
+    if ids.len() <= max { content.clone() } else { Value::from(tokenizer.decode(&ids[..max])) }
 }
 
 /// Generates the requests; the shuffle or the repetition advances Python's global generator.

@@ -165,8 +165,8 @@ impl Blocks {
         let (hash_key, vocabulary) = (self.key, &self.vocabulary);
         self.known.entry(key).or_insert_with_key(|key| {
             let seed = hash_key.hash(key) as u64 & 0xffff_ffff;
-            let places = Random::new(seed).choices_indices(vocabulary.len(), count);
-            places.into_iter().map(|place| vocabulary[place]).collect()
+            let positions = Random::new(seed).choices_indices(vocabulary.len(), count);
+            positions.into_iter().map(|position| vocabulary[position]).collect()
         })
     }
 }

@@ -24,9 +24,9 @@ impl ModelScope {
     /// The directory of a model. ModelScope's tool writes a dot in a name as three underscores.
     pub(super) fn directory(&self, id: &str) -> Result<PathBuf, HubError> {
         let written = id.replace('.', "___");
-        let mut places = self.roots.iter().flat_map(|root| [root.join(&written), root.join(id)]);
+        let mut directories = self.roots.iter().flat_map(|root| [root.join(&written), root.join(id)]);
         let missing = || HubError::ModelScope { id: id.to_owned(), looked_in: self.roots[0].clone() };
-        places.find(|directory| directory.is_dir()).ok_or_else(missing)
+        directories.find(|directory| directory.is_dir()).ok_or_else(missing)
     }
 }
 

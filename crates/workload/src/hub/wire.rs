@@ -148,11 +148,11 @@ impl<'h> Wire<'h> {
 
     /// Whether a URL is the Hub's own, which may receive the token.
     fn is_hub(&self, url: &str) -> bool {
-        let place = |url: &str| {
+        let position = |url: &str| {
             let uri: Uri = url.parse().ok()?;
             Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_ascii_lowercase()))
         };
-        place(url).is_some_and(|there| Some(there) == place(&self.hub.endpoint))
+        position(url).is_some_and(|there| Some(there) == position(&self.hub.endpoint))
     }
 
     fn check(&self, repo: &Repo<'_>, what: &str, status: u16, headers: &HeaderMap) -> Result<(), HubError> {

@@ -38,8 +38,8 @@ fn write_unit(
 ) {
     let (blocks_wide, blocks_high) = (image.width.div_ceil(BLOCK), image.height.div_ceil(BLOCK));
     let mut before = [0_i16; 64];
-    for place in 0..4 {
-        let (x, y) = (unit_x * 2 + place % 2, unit_y * 2 + place / 2);
+    for slot in 0..4 {
+        let (x, y) = (unit_x * 2 + slot % 2, unit_y * 2 + slot / 2);
         let block = if x < blocks_wide && y < blocks_high {
             planes.luma.block(x, y, &quant[0])
         } else {
@@ -66,8 +66,8 @@ fn write_block(bits: &mut BitWriter, block: &[i16; 64], table: usize, last_dc: &
     bits.put((low_bits(difference, size), size));
     let codes = AC[table].codes();
     let mut run = 0;
-    for &place in &ZIGZAG[1..] {
-        let value = i32::from(block[place]);
+    for &slot in &ZIGZAG[1..] {
+        let value = i32::from(block[slot]);
         if value == 0 {
             run += 1;
             continue;
@@ -184,10 +184,10 @@ impl Plane {
             }
         }
         forward(&mut values);
-        std::array::from_fn(|place| {
-            let divisor = i32::from(quant[place]) * 8;
-            let rounded = (values[place].abs() + divisor / 2) / divisor;
-            (if values[place] < 0 { -rounded } else { rounded }) as i16
+        std::array::from_fn(|slot| {
+            let divisor = i32::from(quant[slot]) * 8;
+            let rounded = (values[slot].abs() + divisor / 2) / divisor;
+            (if values[slot] < 0 { -rounded } else { rounded }) as i16
         })
     }
 }
@@ -197,7 +197,7 @@ fn write_head(out: &mut Vec<u8>, image: &Rgb, quant: &[[u16; 64]; 2]) {
     out.extend_from_slice(b"JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00");
     for (index, table) in quant.iter().enumerate() {
         out.extend_from_slice(&[0xff, 0xdb, 0, 67, index as u8]);
-        out.extend(ZIGZAG.iter().map(|&place| table[place] as u8));
+        out.extend(ZIGZAG.iter().map(|&slot| table[slot] as u8));
     }
     let side = |length: usize| (length as u16).to_be_bytes();
     out.extend_from_slice(&[0xff, 0xc0, 0, 17, 8]);
@@ -255,15 +255,15 @@ const fn descale(value: i32, bits: u32) -> i32 {
 /// Transforms a block of level-shifted samples in place.
 fn forward(block: &mut [i32; 64]) {
     for row in 0..8 {
-        let line: [i32; 8] = std::array::from_fn(|place| block[row * 8 + place]);
-        for (place, value) in pass(line, true).into_iter().enumerate() {
-            block[row * 8 + place] = value;
+        let line: [i32; 8] = std::array::from_fn(|slot| block[row * 8 + slot]);
+        for (slot, value) in pass(line, true).into_iter().enumerate() {
+            block[row * 8 + slot] = value;
         }
     }
     for column in 0..8 {
-        let line: [i32; 8] = std::array::from_fn(|place| block[place * 8 + column]);
-        for (place, value) in pass(line, false).into_iter().enumerate() {
-            block[place * 8 + column] = value;
+        let line: [i32; 8] = std::array::from_fn(|slot| block[slot * 8 + column]);
+        for (slot, value) in pass(line, false).into_iter().enumerate() {
+            block[slot * 8 + column] = value;
         }
     }
 }

@@ -148,8 +148,8 @@ impl Decoder {
             let size = if wide { 128 } else { 64 };
             let steps = rest.get(..size)?;
             let mut table = [0; 64];
-            for (at, &place) in super::jpeg::tables::ZIGZAG.iter().enumerate() {
-                table[place] = match wide {
+            for (at, &slot) in super::jpeg::tables::ZIGZAG.iter().enumerate() {
+                table[slot] = match wide {
                     true => u16::from_be_bytes([steps[at * 2], steps[at * 2 + 1]]),
                     false => u16::from(steps[at]),
                 };
@@ -242,18 +242,18 @@ const fn descale(value: i32, bits: u32) -> i32 {
 
 /// The samples of a block of quantized coefficients.
 fn inverse(block: &[i16; 64], quant: &[u16; 64]) -> [u8; 64] {
-    let mut values: [i32; 64] = std::array::from_fn(|place| i32::from(block[place]) * i32::from(quant[place]));
+    let mut values: [i32; 64] = std::array::from_fn(|slot| i32::from(block[slot]) * i32::from(quant[slot]));
     for column in 0..8 {
-        let line: [i32; 8] = std::array::from_fn(|place| values[place * 8 + column]);
-        for (place, value) in pass(line, 11).into_iter().enumerate() {
-            values[place * 8 + column] = value;
+        let line: [i32; 8] = std::array::from_fn(|slot| values[slot * 8 + column]);
+        for (slot, value) in pass(line, 11).into_iter().enumerate() {
+            values[slot * 8 + column] = value;
         }
     }
     let mut samples = [0; 64];
     for row in 0..8 {
-        let line: [i32; 8] = std::array::from_fn(|place| values[row * 8 + place]);
-        for (place, value) in pass(line, 18).into_iter().enumerate() {
-            samples[row * 8 + place] = (value + 128).clamp(0, 255) as u8;
+        let line: [i32; 8] = std::array::from_fn(|slot| values[row * 8 + slot]);
+        for (slot, value) in pass(line, 18).into_iter().enumerate() {
+            samples[row * 8 + slot] = (value + 128).clamp(0, 255) as u8;
         }
     }
     samples
@@ -277,8 +277,8 @@ fn pass(v: [i32; 8], bits: u32) -> [i32; 8] {
         sum(v[5].wrapping_mul(16819), z2, z4),
         sum(v[7].wrapping_mul(2446), z1, z3),
     ];
-    std::array::from_fn(|place| match place {
-        0..4 => descale(even[place].wrapping_add(odd[place]), bits),
-        _ => descale(even[7 - place].wrapping_sub(odd[7 - place]), bits),
+    std::array::from_fn(|slot| match slot {
+        0..4 => descale(even[slot].wrapping_add(odd[slot]), bits),
+        _ => descale(even[7 - slot].wrapping_sub(odd[7 - slot]), bits),
     })
 }

@@ -64,11 +64,11 @@ impl Links {
     }
 
     pub(crate) fn fetch(&self, url: &str) -> Fetched {
-        let place = {
+        let index = {
             let mut known = self.known.lock();
             Arc::clone(known.entry(url.to_owned()).or_default())
         };
-        place.get_or_init(|| self.fetch_with_retries(url)).clone()
+        index.get_or_init(|| self.fetch_with_retries(url)).clone()
     }
 
     fn fetch_with_retries(&self, url: &str) -> Fetched {

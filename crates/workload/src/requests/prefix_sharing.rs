@@ -35,9 +35,9 @@ impl PrefixSharing {
         for chain in parallel::map(&prompts, |(_, prompt)| chain(prompt)) {
             firsts.insert(chain.blocks.first().copied().unwrap_or(chain.whole));
             let hits = chain.blocks.iter().take_while(|block| known.contains(*block)).count();
-            let most = chain.tokens.saturating_sub(1) / BLOCK;
-            cached += hits.min(most) * BLOCK;
-            cached_again += most * BLOCK;
+            let max = chain.tokens.saturating_sub(1) / BLOCK;
+            cached += hits.min(max) * BLOCK;
+            cached_again += max * BLOCK;
             known.extend(chain.blocks);
         }
         prompts.par_sort_unstable();

@@ -83,9 +83,9 @@ impl Histogram {
 }
 
 fn percentile(sorted: &[u64], percent: f64) -> f64 {
-    let place = (sorted.len() - 1) as f64 * percent / 100.0;
-    let (below, above) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
-    below + (above - below) * (place - place.floor())
+    let position = (sorted.len() - 1) as f64 * percent / 100.0;
+    let (below, above) = (sorted[position.floor() as usize] as f64, sorted[position.ceil() as usize] as f64);
+    below + (above - below) * (position - position.floor())
 }
 
 /// Fraction of all prompt characters (IDs for prompts of IDs) that repeat the prefix of another request's prompt; with

@@ -23,8 +23,8 @@ impl Sampled {
     pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
         for (index, request) in (first..).zip(&self.requests) {
             if !TokenCount::holds(request.output_len) {
-                let (tokens, most) = (request.output_len, TokenCount::MAX);
-                return Err(data!("request {index} would ask for {tokens} tokens: an answer has 0 to {most} of them"));
+                let (tokens, max) = (request.output_len, TokenCount::MAX);
+                return Err(data!("request {index} would ask for {tokens} tokens: an answer has 0 to {max} of them"));
             }
             match request.timestamp {
                 Some(seconds) if !ScheduledTime::holds(seconds.abs()) => {

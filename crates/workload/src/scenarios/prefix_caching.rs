@@ -13,16 +13,16 @@ use crate::{Error, sampling::context::SampleContext, sampling::sampled::Sampled}
 /// Minimum and maximum prompt length in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixLengths {
-    pub least: i64,
-    pub most: i64,
+    pub min: i64,
+    pub max: i64,
 }
 
 impl PrefixLengths {
     /// Parses `least:most`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (least, most) = text.split_once(':')?;
-        let lengths = PrefixLengths { least: least.trim().parse().ok()?, most: most.trim().parse().ok()? };
-        (0 <= lengths.least && lengths.least <= lengths.most && TokenCount::holds(lengths.most)).then_some(lengths)
+        let (min, max) = text.split_once(':')?;
+        let lengths = PrefixLengths { min: min.trim().parse().ok()?, max: max.trim().parse().ok()? };
+        (0 <= lengths.min && lengths.min <= lengths.max && TokenCount::holds(lengths.max)).then_some(lengths)
     }
 }
 
@@ -83,7 +83,7 @@ impl PrefixCachingSpec {
     fn recorded(&self, mut pairs: Vec<pairs::Pair>, tokenizer: &Tokenizer, random: &mut Random) -> Vec<Prompt> {
         random.shuffle(&mut pairs);
         let encoded = pairs.iter().map(|(question, _)| tokenizer.encode(question, true));
-        let fits = |ids: &Vec<u32>| (self.lengths.least..=self.lengths.most).contains(&(ids.len() as i64));
+        let fits = |ids: &Vec<u32>| (self.lengths.min..=self.lengths.max).contains(&(ids.len() as i64));
         let chosen = encoded.filter(fits).take(self.num_prompts);
         chosen.map(|ids| Prompt { text: tokenizer.decode(&ids), ids }).collect()
     }
@@ -102,7 +102,7 @@ impl PrefixCachingSpec {
         let prefix = draw(random, self.prefix_len);
         let shift = self.prefix_len as i64;
         let mut prompt = || {
-            let unique = random.randint(self.lengths.least - shift, self.lengths.most - shift);
+            let unique = random.randint(self.lengths.min - shift, self.lengths.max - shift);
             let mut ids = prefix.clone();
             ids.extend(draw(random, usize::try_from(unique).unwrap_or(0)));
             Prompt { text: tokenizer.decode(&ids), ids }

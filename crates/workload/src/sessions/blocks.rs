@@ -52,9 +52,9 @@ impl Layout {
             return Err(row.wrong(field, "an empty prompt has no blocks"));
         }
         if !ids.is_empty() && tokens <= full {
-            let (count, most) = (ids.len(), (tokens - 1) / (ids.len() as u64 - 1));
+            let (count, max) = (ids.len(), (tokens - 1) / (ids.len() as u64 - 1));
             let problem = format!(
-                "{count} blocks of {} tokens are more than the {tokens} tokens: this trace has smaller blocks, {most} tokens at \
+                "{count} blocks of {} tokens are more than the {tokens} tokens: this trace has smaller blocks, {max} tokens at \
                  most; name their size with --sessions-option block_size=N (convert trace: --option), or send its requests one by \
                  one with --dataset-name timed_trace --timed-trace-chunk-hash-size N",
                 self.block

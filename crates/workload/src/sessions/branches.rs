@@ -12,7 +12,7 @@ impl Trace {
         self.branch_up_to(MAX_STEPS)
     }
 
-    fn branch_up_to(&mut self, most: usize) -> Result<(), TraceError> {
+    fn branch_up_to(&mut self, max: usize) -> Result<(), TraceError> {
         let mut names = Names::default();
         let mut waiting = vec![Vec::new(); self.steps.len()];
         self.steps.iter().enumerate().for_each(|(index, step)| note(&mut waiting, index, step));
@@ -23,8 +23,8 @@ impl Trace {
             if !after.iter().any(|&step| self.follows(step, index)) {
                 continue;
             }
-            if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > most {
-                let problem = format!("all makes more than {most} requests: branches of branches multiply");
+            if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > max {
+                let problem = format!("all makes more than {max} requests: branches of branches multiply");
                 return Err(TraceError::Setting { flag: "--session-branches", problem });
             }
             for choice in 1..answers {

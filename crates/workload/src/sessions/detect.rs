@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tacho_core::json::Value;
 
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 use super::readers::{columns, dag};
 use super::{kind::Format, source::Source};
 
@@ -89,10 +89,10 @@ fn of_header(source: &Source, header: &[String]) -> Result<Format, TraceError> {
 
 fn ambiguous(source: &Source, candidates: &[Format]) -> TraceError {
     let names: Vec<&str> = candidates.iter().map(|format| format.label()).collect();
-    TraceError::Ambiguous { place: Place::file(&source.path), candidates: names.join(" or ") }
+    TraceError::Ambiguous { location: Location::file(&source.path), candidates: names.join(" or ") }
 }
 
 fn unknown<'s>(source: &Source, fields: impl Iterator<Item = &'s str>) -> TraceError {
     let found: Vec<&str> = fields.take(12).collect();
-    TraceError::Unknown { place: Place::file(&source.path), found: found.join(", ") }
+    TraceError::Unknown { location: Location::file(&source.path), found: found.join(", ") }
 }

@@ -8,7 +8,7 @@ use serde_json::ser::{PrettyFormatter, Serializer};
 use tacho_core::json::{self, Dict};
 use tacho_pyrand::Random;
 
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 use super::{generate::Conversation, row::Row};
 use crate::sources::read_text;
 
@@ -67,22 +67,22 @@ struct Part<'d> {
 /// # Errors
 /// The item and the invalid field; an empty result is an error too.
 pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceError> {
-    let place = || Place::file(path);
+    let location = || Location::file(path);
     let text = read_text(path).map_err(Box::new)?;
-    let value = json::parse(&text).map_err(|source| TraceError::NotJson { place: place(), source })?;
-    let not_a_list = || TraceError::Graph { place: place(), problem: "must be a list of objects".into() };
+    let value = json::parse(&text).map_err(|source| TraceError::NotJson { location: location(), source })?;
+    let not_a_list = || TraceError::Graph { location: location(), problem: "must be a list of objects".into() };
     let items = value.as_list().ok_or_else(not_a_list)?;
     let mut parts = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let dict: &Dict = item.as_dict().ok_or_else(not_a_list)?;
-        parts.push(part(&Row { path, line: None, way: format!("[{index}]."), dict })?);
+        parts.push(part(&Row { path, line: None, prefix: format!("[{index}]."), dict })?);
     }
     let mut random = Random::new(spec.seed);
     random.shuffle(&mut parts);
     let mut groups: Vec<(String, Vec<Part<'_>>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut positions = std::collections::HashMap::new();
     for part in parts {
-        let at = *places.entry(part.conversation.clone()).or_insert_with(|| {
+        let at = *positions.entry(part.conversation.clone()).or_insert_with(|| {
             groups.push((part.conversation.clone(), Vec::new()));
             groups.len() - 1
         });
@@ -95,7 +95,7 @@ pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceErro
             parts.sort_by_key(|part| part.number.parse::<u64>().unwrap_or(u64::MAX));
         }
         let messages = spec.messages(&merged(&parts)).map_err(|problem| TraceError::Graph {
-            place: place(),
+            location: location(),
             problem: format!("conversation {id:?}: {problem}"),
         })?;
         passed.extend(messages.map(|messages| Conversation { id, messages }));
@@ -104,7 +104,10 @@ pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceErro
         random.sample_indices(passed.len(), wanted).into_iter().map(|at| passed[at].clone()).collect::<Vec<_>>()
     });
     if passed.is_empty() {
-        return Err(TraceError::Graph { place: place(), problem: "no conversation is left after the tests".into() });
+        return Err(TraceError::Graph {
+            location: location(),
+            problem: "no conversation is left after the tests".into(),
+        });
     }
     Ok(Converted { items: items.len(), unique, passed, sampled })
 }
@@ -139,13 +142,13 @@ fn merged<'d>(parts: &[Part<'d>]) -> Vec<(&'d str, &'d str)> {
 impl DumpSpec {
     /// The kept messages; `None` if the conversation is dropped.
     fn messages(&self, merged: &[(&str, &str)]) -> Result<Option<Vec<String>>, String> {
-        if self.min_turns.is_some_and(|least| least > 0 && merged.len() < least) {
+        if self.min_turns.is_some_and(|min| min > 0 && merged.len() < min) {
             return Ok(None);
         }
         let mut roles = Vec::new();
         let mut texts = Vec::new();
         for (index, (from, text)) in merged.iter().enumerate() {
-            if self.max_turns.is_some_and(|most| index >= most) {
+            if self.max_turns.is_some_and(|max| index >= max) {
                 break;
             }
             let role = role(from).ok_or_else(|| format!("{from:?} is not a known role"))?;
@@ -174,9 +177,9 @@ impl DumpSpec {
             Language::Ascii => text.is_ascii(),
             Language::NonAscii => !text.is_ascii(),
         };
-        let least = self.min_content_len.filter(|least| *least > 0);
-        let most = self.max_content_len.filter(|most| *most > 0);
-        language && least.is_none_or(|least| length >= least) && most.is_none_or(|most| length <= most)
+        let min = self.min_content_len.filter(|min| *min > 0);
+        let max = self.max_content_len.filter(|max| *max > 0);
+        language && min.is_none_or(|min| length >= min) && max.is_none_or(|max| length <= max)
     }
 }
 

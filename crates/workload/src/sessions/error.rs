@@ -13,22 +13,22 @@ pub enum TraceError {
     Read { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Source(#[from] Box<crate::Error>),
-    #[error("{place}: no sessions: the file has no rows")]
-    Empty { place: Place },
-    #[error("{place}: not JSON")]
-    NotJson { place: Place, source: ParseError },
-    #[error("{place}: {field}: {problem}")]
-    Field { place: Place, field: String, problem: String },
-    #[error("{place}: {problem}")]
-    Graph { place: Place, problem: String },
+    #[error("{location}: no sessions: the file has no rows")]
+    Empty { location: Location },
+    #[error("{location}: not JSON")]
+    NotJson { location: Location, source: ParseError },
+    #[error("{location}: {field}: {problem}")]
+    Field { location: Location, field: String, problem: String },
+    #[error("{location}: {problem}")]
+    Graph { location: Location, problem: String },
     #[error(
-        "{place}: these rows can be read as {candidates}: name one with --sessions-format, or --format of tacho convert"
+        "{location}: these rows can be read as {candidates}: name one with --sessions-format, or --format of tacho convert"
     )]
-    Ambiguous { place: Place, candidates: String },
+    Ambiguous { location: Location, candidates: String },
     #[error(
-        "{place}: no known trace format has the fields {found}: docs/reference/trace-formats.md lists the fields of each; --sessions-format, or --format of tacho convert, names one"
+        "{location}: no known trace format has the fields {found}: docs/reference/trace-formats.md lists the fields of each; --sessions-format, or --format of tacho convert, names one"
     )]
-    Unknown { place: Place, found: String },
+    Unknown { location: Location, found: String },
     #[error("{name:?} is not a known format: use one of {known}")]
     NoFormat { name: String, known: String },
     #[error("--option {name} (of a run --sessions-option): {problem}")]
@@ -46,19 +46,19 @@ impl TraceError {
 
 /// A file, and a line in it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     pub path: PathBuf,
     /// The line, from 1.
     pub line: Option<usize>,
 }
 
-impl Place {
+impl Location {
     pub(crate) fn file(path: &Path) -> Self {
-        Place { path: path.to_path_buf(), line: None }
+        Location { path: path.to_path_buf(), line: None }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.path.display())?;
         self.line.map_or(Ok(()), |line| write!(out, ", line {line}"))

@@ -12,7 +12,7 @@ use tacho_text::Tokenizer;
 pub use config::GeneratorConfig;
 pub use distribution::Distribution;
 
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 use crate::sampling::chat::{message, object};
 use crate::sources::read_text;
 
@@ -87,9 +87,8 @@ impl Maker<'_> {
         random: &mut RandomState,
     ) -> Result<Conversation, TraceError> {
         let question = self.count(QUESTION);
-        let cut = |values: Vec<f64>, least: i64| {
-            values.into_iter().map(|value| (value as i64).max(least)).collect::<Vec<i64>>()
-        };
+        let cut =
+            |values: Vec<f64>, min: i64| values.into_iter().map(|value| (value as i64).max(min)).collect::<Vec<i64>>();
         let inputs = cut(self.config.input_num_tokens.sample(random, turns).values(), question);
         let outputs = cut(self.config.output_num_tokens.sample(random, turns).values(), 1);
         let longest = inputs.iter().copied().max().unwrap_or(0);
@@ -147,6 +146,6 @@ impl Maker<'_> {
     }
 
     fn wrong(&self, field: &str, problem: String) -> TraceError {
-        TraceError::Field { place: Place::file(self.path), field: field.to_owned(), problem }
+        TraceError::Field { location: Location::file(self.path), field: field.to_owned(), problem }
     }
 }

@@ -224,18 +224,18 @@ impl Trace {
     pub fn trees(&self) -> (Vec<usize>, usize) {
         let mut leader: Vec<usize> = (0..self.steps.len()).collect();
         let mut first_of = std::collections::HashMap::new();
-        for (place, step) in self.steps.iter().enumerate() {
-            let kin = *first_of.entry(step.session.as_str()).or_insert(place);
+        for (position, step) in self.steps.iter().enumerate() {
+            let kin = *first_of.entry(step.session.as_str()).or_insert(position);
             let others = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
             for other in others.chain([kin]) {
-                let (left, right) = (find(&mut leader, place), find(&mut leader, other));
+                let (left, right) = (find(&mut leader, position), find(&mut leader, other));
                 leader[left.max(right)] = left.min(right);
             }
         }
         let mut numbers = std::collections::HashMap::new();
-        let trees = (0..self.steps.len()).map(|place| {
+        let trees = (0..self.steps.len()).map(|position| {
             let next = numbers.len();
-            *numbers.entry(find(&mut leader, place)).or_insert(next)
+            *numbers.entry(find(&mut leader, position)).or_insert(next)
         });
         let trees: Vec<usize> = trees.collect();
         (trees, numbers.len())
@@ -298,7 +298,7 @@ impl Trace {
             "deltas"?: step.deltas.then_some(true),
             "start_delay_ms"?: step.start_delay_ms.map(number),
             "gap_ms"?: step.gap_ms.map(number),
-            "starts_with"?: step.starts_with.map(|place| self.steps[place].id()),
+            "starts_with"?: step.starts_with.map(|position| self.steps[position].id()),
             "root"?: step.root,
             "request"?: (step.prompt == Prompt::Nothing).then_some(false),
             "answered"?: step.answered.as_deref(),
@@ -348,12 +348,12 @@ pub(crate) fn from_s(seconds: f64) -> f64 {
     clean(seconds * 1000.0)
 }
 
-fn find(leader: &mut [usize], mut place: usize) -> usize {
-    while leader[place] != place {
-        leader[place] = leader[leader[place]];
-        place = leader[place];
+fn find(leader: &mut [usize], mut position: usize) -> usize {
+    while leader[position] != position {
+        leader[position] = leader[leader[position]];
+        position = leader[position];
     }
-    place
+    position
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use tacho_core::dict;
 use tacho_core::json::{self, Dict, Value};
 
 use super::blocks::{self, Layout, Scope};
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 use super::model::{Blocks, Edge, History, Pool, Prompt, Step, Take, Trace, Turn, clean, from_s};
 use super::source::{Document, Source};
 use super::{notes::Notes, options::Options, row::Row};
@@ -33,20 +33,20 @@ type Result<T> = std::result::Result<T, TraceError>;
 /// Items by a key, in the order of its first appearance.
 pub(crate) struct Groups<T> {
     groups: Vec<(String, Vec<T>)>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
 }
 
 impl<T> Groups<T> {
     fn new() -> Self {
-        Groups { groups: Vec::new(), places: HashMap::new() }
+        Groups { groups: Vec::new(), positions: HashMap::new() }
     }
 
     fn add(&mut self, key: String, item: T) {
-        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+        let position = *self.positions.entry(key.clone()).or_insert_with(|| {
             self.groups.push((key, Vec::new()));
             self.groups.len() - 1
         });
-        self.groups[place].1.push(item);
+        self.groups[position].1.push(item);
     }
 }
 

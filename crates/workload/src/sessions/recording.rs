@@ -88,10 +88,10 @@ impl Recording {
     }
 
     /// The numbers of the full blocks of a prompt.
-    fn block_ids(&mut self, tokens: &[u32], most: usize) -> Vec<u64> {
+    fn block_ids(&mut self, tokens: &[u32], max: usize) -> Vec<u64> {
         let mut before = 0;
         let mut ids = Vec::new();
-        for block in tokens.chunks_exact(BLOCK).take(most) {
+        for block in tokens.chunks_exact(BLOCK).take(max) {
             before = self.key.hash_one((before, block));
             let next = self.blocks.len() as u64;
             ids.push(*self.blocks.entry(before).or_insert(next));

@@ -58,11 +58,15 @@ impl Trace {
     pub fn drop_failed(&mut self) -> usize {
         let waited: std::collections::HashSet<usize> =
             self.steps.iter().flat_map(|step| step.parents.iter().map(|edge| edge.parent)).collect();
-        let failed: Vec<bool> =
-            self.steps.iter().enumerate().map(|(place, step)| step.notes.failed && !waited.contains(&place)).collect();
+        let failed: Vec<bool> = self
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(position, step)| step.notes.failed && !waited.contains(&position))
+            .collect();
         let count = failed.iter().filter(|failed| **failed).count();
         if count > 0 {
-            self.retain(|place| !failed[place]);
+            self.retain(|position| !failed[position]);
         }
         count
     }
@@ -70,12 +74,12 @@ impl Trace {
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
         let before = self.before()?;
         let mut keeps = vec![false; self.steps.len()];
-        before.iter().flatten().for_each(|&(place, _)| keeps[place] = true);
+        before.iter().flatten().for_each(|&(position, _)| keeps[position] = true);
         let mut maker = Maker::new(self, spec, tokenizer)?;
         let mut requests = Vec::with_capacity(self.steps.len());
         let mut pieces = Vec::with_capacity(self.steps.len());
-        for place in 0..self.steps.len() {
-            let (request, own) = maker.request(place)?;
+        for position in 0..self.steps.len() {
+            let (request, own) = maker.request(position)?;
             requests.push(request);
             pieces.push(own);
         }
@@ -87,14 +91,14 @@ impl Trace {
     pub(super) fn before(&self) -> Result<Vec<Vec<HistoryEntry>>, TraceError> {
         let mut before: Vec<Vec<HistoryEntry>> = vec![Vec::new(); self.steps.len()];
         let mut in_all = 0;
-        for place in self.in_order() {
-            let step = &self.steps[place];
+        for position in self.in_order() {
+            let step = &self.steps[position];
             let full = |parent: usize| {
                 let mut line = before[parent].clone();
                 line.push((parent, step.choice));
                 line
             };
-            before[place] = match &step.history {
+            before[position] = match &step.history {
                 History::None | History::Recorded => Vec::new(),
                 History::Live => self.previous(step).map(full).unwrap_or_default(),
                 History::Fork => step.parents.first().map(|edge| full(edge.parent)).unwrap_or_default(),
@@ -113,8 +117,8 @@ impl Trace {
                     line
                 }
             };
-            in_all += before[place].len();
-            if before[place].len() > MAX_HISTORY || in_all > MAX_TOTAL_HISTORY {
+            in_all += before[position].len();
+            if before[position].len() > MAX_HISTORY || in_all > MAX_TOTAL_HISTORY {
                 let problem = format!("request {:?} sends more than {MAX_HISTORY} earlier ones again", step.id());
                 return Err(TraceError::Setting { flag: "--sessions", problem });
             }

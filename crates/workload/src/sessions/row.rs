@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tacho_core::json::{Dict, FieldError, Json, Value};
 
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 
 type Result<T> = std::result::Result<T, TraceError>;
 
@@ -14,7 +14,7 @@ pub(crate) struct Row<'d> {
     pub(crate) path: &'d Path,
     pub(crate) line: Option<usize>,
     /// Its path in the row, such as `turns[1].`.
-    pub(crate) way: String,
+    pub(crate) prefix: String,
     pub(crate) dict: &'d Dict,
 }
 
@@ -94,7 +94,7 @@ impl<'d> Row<'d> {
     where
         'd: 'i,
     {
-        Row { way: format!("{}{name}.", self.way), dict, ..self.clone() }
+        Row { prefix: format!("{}{name}.", self.prefix), dict, ..self.clone() }
     }
 
     /// Chat messages: a non-empty list of objects with a role.
@@ -134,11 +134,15 @@ impl<'d> Row<'d> {
     }
 
     pub(crate) fn wrong(&self, name: &str, problem: impl Into<String>) -> TraceError {
-        TraceError::Field { place: self.place(), field: format!("{}{name}", self.way), problem: problem.into() }
+        TraceError::Field {
+            location: self.location(),
+            field: format!("{}{name}", self.prefix),
+            problem: problem.into(),
+        }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { path: self.path.to_path_buf(), line: self.line }
+    pub(crate) fn location(&self) -> Location {
+        Location { path: self.path.to_path_buf(), line: self.line }
     }
 
     fn read<T>(&self, name: &str, expected: &str, value: impl Fn(&'d Value) -> Option<T>) -> Result<Option<T>> {

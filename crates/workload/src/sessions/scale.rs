@@ -105,7 +105,7 @@ impl Trace {
         kept.truncate(scaling.first.unwrap_or(usize::MAX));
         if kept.is_empty() && count > 0 {
             return Err(TraceError::Graph {
-                place: super::error::Place::file(std::path::Path::new(&self.file)),
+                location: super::error::Location::file(std::path::Path::new(&self.file)),
                 problem: self.no_sessions_left(&begins, scaling),
             });
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{self, Dict, Value};
 
-use super::error::{Place, TraceError};
+use super::error::{Location, TraceError};
 use super::{kind::Format, model::Trace, row::Row};
 use crate::sources::{arrow, read_text};
 use crate::{sources::cell::Cell, sources::csv::Table, sources::layout::unpacked, sources::parquet::ParquetFile};
@@ -63,12 +63,12 @@ impl Source {
     }
 
     pub(crate) fn empty(&self) -> TraceError {
-        TraceError::Empty { place: Place::file(&self.path) }
+        TraceError::Empty { location: Location::file(&self.path) }
     }
 
     /// An error without a line number.
     pub(crate) fn graph(&self, problem: impl Into<String>) -> TraceError {
-        TraceError::Graph { place: Place::file(&self.path), problem: problem.into() }
+        TraceError::Graph { location: Location::file(&self.path), problem: problem.into() }
     }
 }
 
@@ -98,8 +98,8 @@ impl Document {
         let row = |(index, cell): (usize, Cell)| match cell.to_json() {
             Some(Value::Dict(dict)) => Ok((Some(index + 1), dict)),
             _ => {
-                let place = Place { path: path.to_path_buf(), line: Some(index + 1) };
-                Err(TraceError::Graph { place, problem: "has a column that is not a text, number or list".into() })
+                let location = Location { path: path.to_path_buf(), line: Some(index + 1) };
+                Err(TraceError::Graph { location, problem: "has a column that is not a text, number or list".into() })
             }
         };
         let rows = cells.into_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
@@ -120,15 +120,15 @@ impl Document {
                 Ok(whole) => return Document { whole: Some(whole), ..empty }.with_items(),
                 Err(_) if named_lines || looks_like_lines(text) => {}
                 Err(_) if text.trim().is_empty() => {}
-                Err(source) => return Err(TraceError::NotJson { place: Place::file(path), source }),
+                Err(source) => return Err(TraceError::NotJson { location: Location::file(path), source }),
             }
         }
         let mut document = empty;
         for (index, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let place = || Place { path: path.to_path_buf(), line: Some(index + 1) };
-            let value = json::parse(line).map_err(|source| TraceError::NotJson { place: place(), source })?;
+            let location = || Location { path: path.to_path_buf(), line: Some(index + 1) };
+            let value = json::parse(line).map_err(|source| TraceError::NotJson { location: location(), source })?;
             let Value::Dict(dict) = value else {
-                return Err(TraceError::Graph { place: place(), problem: "must be an object".into() });
+                return Err(TraceError::Graph { location: location(), problem: "must be an object".into() });
             };
             document.rows.push((Some(index + 1), dict));
         }
@@ -144,15 +144,15 @@ impl Document {
             Some(Value::Dict(dict)) => self.rows.push((None, dict.clone())),
             Some(Value::List(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    let place = Place::file(&self.path);
+                    let location = Location::file(&self.path);
                     let problem = || format!("item {index} of the list must be an object");
-                    let dict = item.as_dict().ok_or_else(|| TraceError::Graph { place, problem: problem() })?;
+                    let dict = item.as_dict().ok_or_else(|| TraceError::Graph { location, problem: problem() })?;
                     self.rows.push((None, dict.clone()));
                 }
             }
             _ => {
                 let problem = "must be an object or a list of objects".into();
-                return Err(TraceError::Graph { place: Place::file(&self.path), problem });
+                return Err(TraceError::Graph { location: Location::file(&self.path), problem });
             }
         }
         Ok(self)
@@ -162,8 +162,8 @@ impl Document {
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let listed = matches!(self.whole, Some(Value::List(_)));
         self.rows.iter().enumerate().map(move |(index, (line, dict))| {
-            let way = if listed { format!("[{index}].") } else { String::new() };
-            Row { path: &self.path, line: *line, way, dict }
+            let prefix = if listed { format!("[{index}].") } else { String::new() };
+            Row { path: &self.path, line: *line, prefix, dict }
         })
     }
 }

@@ -15,22 +15,22 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(name, Format::named(format).unwrap_or(Format::Model));
     trace.options = file.object("options")?.cloned().unwrap_or_default();
     let rows = file.need("requests", Row::rows)?;
-    let mut places = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
+    let mut positions = HashMap::new();
+    for (position, row) in rows.iter().enumerate() {
         let id = row.need("id", Row::text)?;
-        if places.insert(id, place).is_some() {
+        if positions.insert(id, position).is_some() {
             return Err(row.wrong("id", format!("{id:?} is there twice")));
         }
     }
     for row in &rows {
-        trace.push(step(row, &places)?);
+        trace.push(step(row, &positions)?);
     }
     Ok(trace)
 }
 
-fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError> {
-    let place = |row: &Row<'_>, field: &str, id: &str| {
-        places.get(id).copied().ok_or_else(|| row.wrong(field, format!("no request is called {id:?}")))
+fn step(row: &Row<'_>, positions: &HashMap<&str, usize>) -> Result<Step, TraceError> {
+    let position = |row: &Row<'_>, field: &str, id: &str| {
+        positions.get(id).copied().ok_or_else(|| row.wrong(field, format!("no request is called {id:?}")))
     };
     let mut step = Step::new(row.need("session", Row::name)?, 0);
     step.turn = match row.get("turn") {
@@ -38,14 +38,14 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
         _ => Turn::Number(row.need("turn", Row::count)? as usize),
     };
     for edge in row.rows("parents")?.unwrap_or_default() {
-        let parent = place(&edge, "id", edge.need("id", Row::text)?)?;
+        let parent = position(&edge, "id", edge.need("id", Row::text)?)?;
         step.parents.push(Edge { parent, after_ms: edge.span("after_ms")?.unwrap_or(0.0) });
     }
     step.at_ms = row.span("at_ms")?;
     step.start_delay_ms = row.span("start_delay_ms")?;
     step.gap_ms = row.span("gap_ms")?;
     step.sent = row.object("sent")?.cloned();
-    step.starts_with = row.text("starts_with")?.map(|id| place(row, "starts_with", id)).transpose()?;
+    step.starts_with = row.text("starts_with")?.map(|id| position(row, "starts_with", id)).transpose()?;
     step.root = row.get("root").map(Value::truthy);
     step.history = match row.get("history") {
         None => History::None,
@@ -53,7 +53,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
         Some(_) => {
             let mut takes = Vec::new();
             for edge in row.rows("history")?.unwrap_or_default() {
-                takes.push((place(&edge, "from", edge.need("from", Row::text)?)?, take(&edge)?));
+                takes.push((position(&edge, "from", edge.need("from", Row::text)?)?, take(&edge)?));
             }
             History::Edges(takes)
         }

@@ -41,8 +41,8 @@ impl Trace {
         let maker = Maker::new(spec, tokenizer)?;
         let mut random = RandomState::new(spec.seed);
         let offset = random.randint_vec(0, maker.allowed.len() as i64, 1)[0] as usize;
-        let (least, most) = (spec.turns.0 as i64, spec.turns.1 as i64);
-        let turns = random.randint_vec(least, most + 1, spec.conversations);
+        let (min, max) = (spec.turns.0 as i64, spec.turns.1 as i64);
+        let turns = random.randint_vec(min, max + 1, spec.conversations);
         let mut trace = Trace::new("made-up conversations".to_owned(), Format::Model);
         for (conversation, &turns) in turns.iter().enumerate() {
             let fitting = maker.fitting(turns as usize);

@@ -44,19 +44,19 @@ pub(crate) fn data_files(directory: &Path, wanted: &Wanted<'_>) -> Result<Vec<Pa
 
 /// Selects the files of a split from all names in a dataset. A subset of the names gives the same result as long as it
 /// contains these files, so a partial download is read like the whole.
-pub(crate) fn choose(place: &Path, card: &str, names: &[String], wanted: &Wanted<'_>) -> Result<Vec<String>, Error> {
+pub(crate) fn choose(position: &Path, card: &str, names: &[String], wanted: &Wanted<'_>) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
     names.sort();
     let configurations: Vec<Configuration> =
         configurations(card).into_iter().filter(|found| !found.splits.is_empty()).collect();
     let chosen = if configurations.is_empty() {
-        by_name(&names, wanted, place)?
+        by_name(&names, wanted, position)?
     } else {
-        by_card(&names, &configurations, wanted, place)?
+        by_card(&names, &configurations, wanted, position)?
     };
     let chosen = most_common_kind(chosen);
     if chosen.is_empty() {
-        return Err(no_data_files(place, wanted.split));
+        return Err(no_data_files(position, wanted.split));
     }
     Ok(chosen)
 }
@@ -151,8 +151,8 @@ pub(crate) fn unpacked(name: &str) -> &str {
 
 fn most_common_kind(names: Vec<String>) -> Vec<String> {
     let count = |kind: &str| names.iter().filter(|name| kind_of(name) == Some(kind)).count();
-    let most = KINDS.iter().map(|(kind, _)| *kind).max_by_key(|kind| count(kind)).unwrap_or_default();
-    names.into_iter().filter(|name| kind_of(name) == Some(most)).collect()
+    let max = KINDS.iter().map(|(kind, _)| *kind).max_by_key(|kind| count(kind)).unwrap_or_default();
+    names.into_iter().filter(|name| kind_of(name) == Some(max)).collect()
 }
 
 /// Whether a name matches a pattern: `*` within a directory, `**` across directories, `?`, and `[…]` sets.

@@ -82,7 +82,7 @@ impl FieldMap {
 /// A row and its line or number.
 #[derive(Debug, Clone)]
 pub(crate) struct MappedRow {
-    place: usize,
+    position: usize,
     cells: Cell,
 }
 
@@ -113,12 +113,13 @@ impl<'m> MappedRows<'m> {
                 return Err(data!("{}: its name must end in {endings}", path.display()));
             }
         };
-        let rows = rows.into_iter().map(|(place, cells)| MappedRow { place, cells }).collect();
+        let rows = rows.into_iter().map(|(position, cells)| MappedRow { position, cells }).collect();
         MappedRows { map, origin: name, word, untyped: kind == Some("csv"), rows }.checked()
     }
 
     pub(crate) fn of_command(printed: Printed, map: &'m FieldMap) -> Result<Self, Error> {
-        let row = |line: super::jsonl::Line| MappedRow { place: line.number, cells: Value::Dict(line.object).into() };
+        let row =
+            |line: super::jsonl::Line| MappedRow { position: line.number, cells: Value::Dict(line.object).into() };
         let rows = printed.lines.into_iter().map(row).collect();
         MappedRows { map, origin: NAME.to_owned(), word: "line", untyped: false, rows }.checked()
     }
@@ -186,12 +187,12 @@ impl Fields<'_> {
 
     fn wrong_column(&self, field: &str, column: &str, expected: &'static str) -> Error {
         let mapped = if column == field { String::new() } else { format!(", mapped to {field},") };
-        data!("{}: {column:?}{mapped} must be {expected}", self.place())
+        data!("{}: {column:?}{mapped} must be {expected}", self.position())
     }
 
     /// The source and the line or number of the row.
-    pub(crate) fn place(&self) -> String {
-        format!("{}, {} {}", self.rows.origin, self.rows.word, self.row.place)
+    pub(crate) fn position(&self) -> String {
+        format!("{}, {} {}", self.rows.origin, self.rows.word, self.row.position)
     }
 
     fn cell(&self, field: &str) -> Option<&Cell> {
@@ -314,7 +315,10 @@ mod tests {
         assert_eq!(first.labels().unwrap(), [("k".to_owned(), "v".to_owned())]);
         let second = rows.fields(&rows.rows[1]);
         assert_eq!(second.prompt().unwrap(), Some(Value::from("007")), "a number in a column of texts is a text");
-        assert_eq!((second.whole("output_len", "").unwrap(), second.place().ends_with("t.csv, line 4")), (None, true));
+        assert_eq!(
+            (second.whole("output_len", "").unwrap(), second.position().ends_with("t.csv, line 4")),
+            (None, true)
+        );
     }
 
     #[test]

@@ -41,11 +41,11 @@ pub(crate) enum Order {
 pub(crate) type Place = (usize, usize);
 
 /// The positions of all rows of files with these numbers of rows.
-pub(crate) fn places(lens: &[usize], order: Order) -> Vec<Place> {
+pub(crate) fn positions(lens: &[usize], order: Order) -> Vec<Place> {
     match order {
         Order::Plain => in_files(&(0..lens.len()).collect::<Vec<_>>(), lens),
         Order::Permuted { seed } => {
-            let plain = places(lens, Order::Plain);
+            let plain = positions(lens, Order::Plain);
             Generator::new(seed).permutation(plain.len()).into_iter().map(|row| plain[row]).collect()
         }
         Order::Streamed { seed, order } => {
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_small_file_is_permuted_in_every_order() {
-        let expected = places(&[30], Order::Permuted { seed: 3 });
+        let expected = positions(&[30], Order::Permuted { seed: 3 });
         for order in [StreamOrder::Current, StreamOrder::Five, StreamOrder::Four] {
-            assert_eq!(places(&[30], Order::Streamed { seed: 3, order }), expected);
+            assert_eq!(positions(&[30], Order::Streamed { seed: 3, order }), expected);
         }
     }
 
@@ -135,10 +135,10 @@ mod tests {
     fn every_row_comes_once() {
         let lens = [5, 2600, 1, 300, 0, 7, 99, 101, 100, 3, 50, 60];
         for order in [StreamOrder::Current, StreamOrder::Five, StreamOrder::Four] {
-            let mut found = places(&lens, Order::Streamed { seed: 1, order });
-            assert_ne!(found, places(&lens, Order::Plain));
+            let mut found = positions(&lens, Order::Streamed { seed: 1, order });
+            assert_ne!(found, positions(&lens, Order::Plain));
             found.sort_unstable();
-            assert_eq!(found, places(&lens, Order::Plain));
+            assert_eq!(found, positions(&lens, Order::Plain));
         }
     }
 }

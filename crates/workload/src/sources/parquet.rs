@@ -44,10 +44,10 @@ impl ParquetFile {
         let read = || {
             let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
             let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
-            let mut room = MAX_GROUP_BYTES;
+            let mut available = MAX_GROUP_BYTES;
             let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
                 let cell = row.map(cell_of_row).map_err(|source| broken(path, first + index, source))?;
-                room = fitting(&cell, room, first + index, path)?;
+                available = fitting(&cell, available, first + index, path)?;
                 Ok(cell)
             };
             rows.enumerate().map(cell).collect::<Result<Vec<Cell>, Error>>()
@@ -59,13 +59,13 @@ impl ParquetFile {
 }
 
 /// The memory left after a row: one value repeated a million times takes no space in the file.
-fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error> {
+fn fitting(cell: &Cell, available: u64, row: usize, path: &Path) -> Result<u64, Error> {
     let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
     let largest = cell.largest();
     if largest > MAX_CELL_BYTES {
         return too_large(format!("row {row} has a value of {largest} bytes"), MAX_CELL_BYTES);
     }
-    match room.checked_sub(cell.bytes()) {
+    match available.checked_sub(cell.bytes()) {
         Some(left) => Ok(left),
         None => too_large(format!("the rows up to {row} take more bytes than a group may have"), MAX_GROUP_BYTES),
     }

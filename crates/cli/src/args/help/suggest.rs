@@ -7,7 +7,7 @@ use tacho_metrics::Caveat;
 use tacho_workload::sessions::Format;
 
 use super::{migrating, topics};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, ArgumentError};
 use crate::args::program::{Command, HELP};
 use crate::args::scripts;
 
@@ -33,7 +33,7 @@ pub(crate) fn source(dataset: &str) -> Option<&'static str> {
 }
 
 /// Flags of other commands: the command, the flag, and the alternative.
-const COUSINS: &[(&str, &str, &str)] = &[
+const SIMILAR_FLAGS: &[(&str, &str, &str)] = &[
     ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
     ("tacho sim", "--base-url", "tacho sim is the server: use --host and --port, then tacho serve --base-url"),
     ("tacho sim", "--sim", "tacho sim is the simulator: remove --sim"),
@@ -62,7 +62,7 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         ArgError::Usage { command, error } => (*command, error),
         ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
         ArgError::Refused(error) => {
-            let Some(Refusal::Other { hint, .. }) = error.downcast_ref() else { return Vec::new() };
+            let Some(ArgumentError::Other { hint, .. }) = error.downcast_ref() else { return Vec::new() };
             return hint.iter().map(|hint| (*hint).to_owned()).collect();
         }
         ArgError::Config(_) => return Vec::new(),
@@ -132,12 +132,14 @@ fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<
     if let Some(known) = elsewhere(table, || migrating::flag(typed, value)) {
         return Some(known);
     }
-    if let Some((_, _, here)) = COUSINS.iter().find(|(command, flag, _)| *command == table.command && *flag == typed) {
+    if let Some((_, _, here)) =
+        SIMILAR_FLAGS.iter().find(|(command, flag, _)| *command == table.command && *flag == typed)
+    {
         return Some((*here).to_owned());
     }
     // A single letter is close to every other.
     let typed = typed.split('.').next().filter(|typed| typed.len() > 2)?;
-    let usable = table.flags.iter().filter(|flag| flag.kind.places().is_none());
+    let usable = table.flags.iter().filter(|flag| flag.kind.positions().is_none());
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))
 }

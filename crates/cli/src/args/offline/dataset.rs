@@ -27,8 +27,8 @@ flags! {
     /// Workload files, for both commands that sample.
     SourceArgs {
         FILE_ROWS [
-            workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.").excludes(&["--save-workload"]);
-            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET,
+            workload: Option<String> = tacho(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.").excludes(&["--save-workload"]);
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &DATASET,
                 "Write the measured requests to a file, one a line, before the engine starts.");
         ]
     }

@@ -7,7 +7,7 @@ use tacho_core::json::Value;
 use super::dataset::{RANDOM_ROWS, SOURCE_ROWS, of_vllm};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RUN, SIM, WORKER_ROWS};
 use super::{Backend, OfflineArgs, refuse_if};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, ArgumentError};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::{args::serve::percentile_list, args::shared::live};
 
@@ -52,22 +52,22 @@ flags! {
     /// The flags of `tacho mm-processor`; flags of random data and files are read by the workload.
     MmProcessorArgs {
         FIRST [
-            dataset_name: String = vllm(&["--dataset-name"], Choice(&["random-mm", "hf"]), "NAME", Preset::Str("random-mm"), &DATASET,
+            dataset_name: String = vllm(&["--dataset-name"], Choice(&["random-mm", "hf"]), "NAME", DefaultValue::Str("random-mm"), &DATASET,
                 "Random images and videos, or a Hub dataset that has some.");
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(10), &RUN, "Measured requests.").at_least(1);
-            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(1), &RUN, "Warm-up requests.").at_least(0);
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(10), &RUN, "Measured requests.").at_least(1);
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", DefaultValue::Int(1), &RUN, "Warm-up requests.").at_least(0);
         ]
         PATH [
             dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "ID", Unset, &DATASET,
                 "Hub id of the dataset, for --dataset-name hf.");
         ]
         LAST [
-            metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RUN,
+            metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", DefaultValue::Str("99"), &RUN,
                 "Percentiles to report, separated by commas.");
             disable_tqdm: bool = vllm(&["--disable-tqdm"], Switch, "", Off, &RUN, "Show no progress bars.");
         ]
         OURS [
-            hf_name: Option<String> = own(&["--hf-name"], Str, "ID", Unset, &HUB,
+            hf_name: Option<String> = tacho(&["--hf-name"], Str, "ID", Unset, &HUB,
                 "Hub id of the dataset if --dataset-path is a local copy.");
             ignore_eos: bool = switch(&["--ignore-eos"], &OWN, "Generate the full output length, past the end of text.");
         ]
@@ -102,7 +102,7 @@ impl MmProcessorArgs {
         )?)
     }
 
-    pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
+    pub(crate) fn percentiles(&self) -> Result<Vec<f64>, ArgumentError> {
         percentile_list(&self.metric_percentiles)
     }
 }

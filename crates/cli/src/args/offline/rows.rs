@@ -22,7 +22,7 @@ pub(crate) const OUTPUT_JSON: Flag = vllm(
     &RUN,
     "File for the results. Its directory is created and checked before the run.",
 );
-pub(crate) const N: Flag = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences per prompt.").at_least(1);
+pub(crate) const N: Flag = vllm(&["--n"], Int, "N", DefaultValue::Int(1), &RUN, "Sequences per prompt.").at_least(1);
 pub(crate) const PROFILE: Flag =
     vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config.");
 pub(crate) const DISABLE_DETOKENIZE: Flag =
@@ -32,17 +32,17 @@ flags! {
     /// The worker process and the simulated engine.
     WorkerArgs {
         WORKER_ROWS [
-            python: Option<String> = own(&["--python"], Str, "FILE", Unset, &OWN,
+            python: Option<String> = tacho(&["--python"], Str, "FILE", Unset, &OWN,
                 "Python interpreter that has the engine (default: $VIRTUAL_ENV, then python3).");
-            worker_script: Option<String> = own(&["--worker-script"], Str, "FILE", Unset, &OWN,
+            worker_script: Option<String> = tacho(&["--worker-script"], Str, "FILE", Unset, &OWN,
                 "Worker to run instead of the built-in one. It speaks the protocol of docs/reference/worker-protocol.md.");
-            worker_timeout: Option<Duration> = own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
+            worker_timeout: Option<Duration> = tacho(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
                 "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
-            engine_log: Option<String> = own(&["--engine-log"], Str, "FILE", Unset, &OWN,
+            engine_log: Option<String> = tacho(&["--engine-log"], Str, "FILE", Unset, &OWN,
                 "Write the engine's log to a file instead of standard error.");
             decode_bench: bool = switch(&["--decode-bench"], &OWN,
                 "Measure decoding alone: the DecodeBenchConnector fills the prompts' KV cache.");
-            sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
+            sim_profile: Option<String> = tacho(&["--sim-profile"], Str, "NAME", Unset, &OWN,
                 "Speed of the simulated engine, such as h100-8b or tiny.");
             quiet: bool = switch(&["--quiet"], &OWN, "Print only results and errors.");
         ]
@@ -50,7 +50,7 @@ flags! {
 }
 
 /// For commands with `--profile`.
-pub(crate) const NSYS: Flag = own(
+pub(crate) const NSYS: Flag = tacho(
     &["--nsys"],
     Str,
     "FILE",
@@ -62,7 +62,7 @@ pub(crate) const NSYS: Flag = own(
 .needs(&["--profile"]);
 
 /// For commands that measure the same batch repeatedly.
-pub(crate) const LOG: Flag = own(
+pub(crate) const LOG: Flag = tacho(
     &["--log"],
     Str,
     "DIR",
@@ -72,7 +72,7 @@ pub(crate) const LOG: Flag = own(
 );
 
 /// Selects the simulated engine for commands without `--backend`.
-pub(crate) const SIM: Flag = own(
+pub(crate) const SIM: Flag = tacho(
     &["--sim"],
     Switch,
     "",

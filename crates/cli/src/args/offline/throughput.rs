@@ -12,7 +12,7 @@ use super::rows::{
     WORKER_ROWS,
 };
 use super::{Backend, OfflineArgs};
-use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::error::{ArgError, ArgumentError, UsageError};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
 use crate::args::shared::live;
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
@@ -86,10 +86,10 @@ flags! {
     /// The flags of `tacho throughput`; dataset flags are read by the workload.
     ThroughputArgs {
         CHOICE [
-            named_backend: Given<Backend> = vllm(&["--backend"], Choice(&Backend::NAMES), "NAME", Preset::Str("vllm"), &RUN,
+            named_backend: Given<Backend> = vllm(&["--backend"], Choice(&Backend::NAMES), "NAME", DefaultValue::Str("vllm"), &RUN,
                 "Engine that runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
                  openai and openai-chat are a running server.");
-            dataset_name: String = vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", Preset::Str("sharegpt"), &DATASET,
+            dataset_name: String = vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", DefaultValue::Str("sharegpt"), &DATASET,
                 "Dataset. Without --dataset-path, those of vLLM that need a file become random, and the others are refused.");
             dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset.");
         ]
@@ -100,8 +100,8 @@ flags! {
                 "Output length in tokens, instead of that of the dataset.");
         ]
         COUNTS [
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch.").at_least(1);
-            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Warm-up prompts before the measurement.").at_least(0);
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(1000), &RUN, "Prompts in the batch.").at_least(1);
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", DefaultValue::Int(0), &RUN, "Warm-up prompts before the measurement.").at_least(0);
             hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Maximum batch size of --backend hf (required there).").at_least(1);
             hf_enable_torch_compile: bool = vllm(&["--hf-enable-torch-compile"], Switch, "", Off, &RUN, "Compile the model of --backend hf.");
         ]
@@ -112,20 +112,20 @@ flags! {
         ]
         ADAPTERS [
             lora_path: Option<String> = vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id.");
-            lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", Preset::Str("random"), &ENGINE,
+            lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", DefaultValue::Str("random"), &ENGINE,
                 "Assignment of the --max-loras adapters to prompts.") => named;
-            prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
+            prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &DATASET,
                 "Shared prefix of random prompts in tokens, if no --random-* length is set.");
         ]
         SERVED [
-            base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port.");
-            host: String = own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai.");
-            port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server.");
+            base_url: Option<String> = tacho(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port.");
+            host: String = tacho(&["--host"], Str, "HOST", DefaultValue::Str("127.0.0.1"), &SERVER, "Server of --backend openai.");
+            port: i64 = tacho(&["--port"], Int, "PORT", DefaultValue::Int(8000), &SERVER, "Port of that server.");
         ]
         OURS [
-            num_runs: u64 = own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
+            num_runs: u64 = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(1), &OWN,
                 "Repeat the batch N times, with caches cleared in between. Rates are then those of the mean time, with a confidence interval.").at_least(1);
-            dataset: Option<String> = own(&["--dataset"], Str, "PATH", Unset, &OWN, "Deprecated alias of --dataset-path.");
+            dataset: Option<String> = tacho(&["--dataset"], Str, "PATH", Unset, &OWN, "Deprecated alias of --dataset-path.");
         ]
         ..common: OfflineArgs;
         ..sign_in: SignInArgs;
@@ -150,7 +150,7 @@ const PREFIXES: &[Flag] = &[
 
 #[rustfmt::skip]
 const OLD: &[Flag] = &[
-    own(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
+    tacho(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
 ];
 
 impl ThroughputArgs {
@@ -174,7 +174,7 @@ impl ThroughputArgs {
 
     fn check(&self) -> Result<(), ArgError> {
         if self.common.sim && self.named_backend.typed().is_some_and(|name| *name != Backend::Sim) {
-            return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());
+            return Err(ArgumentError::Together { flag: "--sim", other: "--backend" }.into());
         }
         self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
         self.rules()?;

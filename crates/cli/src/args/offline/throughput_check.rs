@@ -3,11 +3,11 @@
 use tacho_text::TokenizerMode;
 
 use super::{Backend, refuse_if, throughput::ThroughputArgs};
-use crate::args::error::{Refusal, bad_tokenizer_mode};
+use crate::args::error::{ArgumentError, bad_tokenizer_mode};
 use crate::args::shared::sign_in;
 
 impl ThroughputArgs {
-    pub(super) fn rules(&self) -> Result<(), Refusal> {
+    pub(super) fn rules(&self) -> Result<(), ArgumentError> {
         let backend = self.backend();
         refuse_first([
             (self.prequeue_requests && !backend.is_vllm(), "--prequeue-requests requires --backend vllm or vllm-chat"),
@@ -24,7 +24,7 @@ impl ThroughputArgs {
         self.check_own()
     }
 
-    fn check_engine(&self) -> Result<(), Refusal> {
+    fn check_engine(&self) -> Result<(), ArgumentError> {
         let (backend, engine) = (self.backend(), &self.common.engine);
         let (hf, mii) = (backend == Backend::Hf, backend == Backend::Mii);
         let runs_lora = matches!(backend, Backend::Vllm | Backend::VllmAsync);
@@ -68,7 +68,7 @@ impl ThroughputArgs {
     }
 
     /// Checks that vLLM does not have.
-    fn check_own(&self) -> Result<(), Refusal> {
+    fn check_own(&self) -> Result<(), ArgumentError> {
         let backend = self.backend();
         let decode_bench = self.common.worker.decode_bench;
         for (given, flag) in [
@@ -82,11 +82,11 @@ impl ThroughputArgs {
         refuse_if(plain && decode_bench, unread(backend, "--decode-bench"))?;
         let sign_in = self.common.engine.values.given_of(sign_in::names()).next();
         if let Some(flag) = sign_in.filter(|_| !backend.is_server()) {
-            return Err(Refusal::Alone { flag, other: "--backend openai" });
+            return Err(ArgumentError::Alone { flag, other: "--backend openai" });
         }
         self.sign_in.check(None, self.base_url.as_deref().unwrap_or_default())?;
         if self.common.profile && self.num_runs > 1 {
-            return Err(Refusal::Together { flag: "--profile", other: "--num-runs" });
+            return Err(ArgumentError::Together { flag: "--profile", other: "--num-runs" });
         }
         let mode = &self.common.engine.tokenizer_mode;
         match TokenizerMode::parse(mode) {
@@ -95,7 +95,7 @@ impl ThroughputArgs {
         }
     }
 
-    fn check_dataset(&self) -> Result<(), Refusal> {
+    fn check_dataset(&self) -> Result<(), ArgumentError> {
         if self.common.source.workload.is_some() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl ThroughputArgs {
     }
 
     /// Rejects engine flags that engines other than vLLM do not read. vLLM silently ignores them.
-    fn check_engine_flags(&self) -> Result<(), Refusal> {
+    fn check_engine_flags(&self) -> Result<(), ArgumentError> {
         const NAMED: [&str; 4] = ["--model", "--tokenizer", "--tokenizer-mode", "--seed"];
         // Checked before; only a harmless value remains.
         const CHECKED: [&str; 4] =
@@ -153,7 +153,7 @@ impl ThroughputArgs {
 }
 
 /// Reports the first problem that holds.
-fn refuse_first<const N: usize>(cases: [(bool, &str); N]) -> Result<(), Refusal> {
+fn refuse_first<const N: usize>(cases: [(bool, &str); N]) -> Result<(), ArgumentError> {
     cases.into_iter().try_for_each(|(holds, problem)| refuse_if(holds, problem))
 }
 

@@ -4,7 +4,7 @@ use tacho_args::declare::*;
 use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, MAX_SEED, OWN, SCENARIO, Way};
+use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, Execution, MAX_SEED, OWN, SCENARIO};
 use crate::args::error::ArgError;
 
 const MAX_TOKENS: f64 = TokenCount::MAX as f64;
@@ -27,17 +27,17 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     LongDocumentFlags {
         DOCUMENTS [
-            document_length: usize = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Length of a document in words, all equal.").between(0.0, MAX_TOKENS);
-            num_documents: usize = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Number of documents.").at_least(1);
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Output length in tokens.").at_least(0);
-            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "Requests per document.").at_least(0);
-            repeat_mode: String = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
+            document_length: usize = vllm(&["--document-length"], Int, "WORDS", DefaultValue::Int(20000), &SCENARIO, "Length of a document in words, all equal.").between(0.0, MAX_TOKENS);
+            num_documents: usize = vllm(&["--num-documents"], Int, "N", DefaultValue::Int(8), &SCENARIO, "Number of documents.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", DefaultValue::Int(10), &SCENARIO, "Output length in tokens.").at_least(0);
+            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", DefaultValue::Int(2), &SCENARIO, "Requests per document.").at_least(0);
+            repeat_mode: String = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", DefaultValue::Str("random"), &SCENARIO,
                 "Order of the requests: random shuffles, tile repeats the list, interleave repeats each document at once.");
-            shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
+            shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", DefaultValue::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
         ]
         REUSE [
-            document_tokens: Option<usize> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, instead of --document-length.").at_least(0);
-            reuse_distance: Option<usize> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
+            document_tokens: Option<usize> = tacho(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, instead of --document-length.").at_least(0);
+            reuse_distance: Option<usize> = tacho(&["--reuse-distance"], Int, "N", Unset, &OWN,
                 "Requests between two uses of a document, instead of --repeat-mode. Use it with --max-concurrency.").at_least(1).excludes(&["--repeat-mode"]);
         ]
         ..batch: BatchArgs;
@@ -48,7 +48,7 @@ flags! {
 pub(crate) struct LongDocumentArgs {
     pub(crate) spec: LongDocumentSpec,
     pub(crate) mode: String,
-    pub(crate) way: Way,
+    pub(crate) execution: Execution,
     pub(crate) batch: BatchArgs,
 }
 
@@ -73,6 +73,6 @@ impl LongDocumentArgs {
             shuffle_seed: flags.shuffle_seed,
             warm_up: false,
         };
-        Ok(LongDocumentArgs { spec, mode, way: Way::of(&flags.batch)?, batch: flags.batch })
+        Ok(LongDocumentArgs { spec, mode, execution: Execution::of(&flags.batch)?, batch: flags.batch })
     }
 }

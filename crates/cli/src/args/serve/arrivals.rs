@@ -3,7 +3,7 @@
 use tacho_loadgen::{Merged, ScheduleSpec};
 
 use super::{ClassArgs, ServeArgs};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 
 /// What gives a class its own arrivals.
 const PROCESS: [&str; 2] = ["--request-rate", "--stages"];
@@ -17,7 +17,7 @@ const OF_RUN: [&str; 6] =
 type Process = (ScheduleSpec, usize);
 
 /// The processes of the classes; none if they share the schedule of the run.
-pub(super) fn read(run: &ServeArgs, classes: &[ClassArgs]) -> Result<Vec<Process>, Refusal> {
+pub(super) fn read(run: &ServeArgs, classes: &[ClassArgs]) -> Result<Vec<Process>, ArgumentError> {
     let owns = |class: &ClassArgs| class.own.given_of(PROCESS).next().is_some();
     for class in classes {
         class.check(owns(class)).map_err(|problem| class_error(class, &problem))?;
@@ -30,23 +30,23 @@ pub(super) fn read(run: &ServeArgs, classes: &[ClassArgs]) -> Result<Vec<Process
         return Err(class_error(class, problem));
     }
     if let Some(flag) = run.values.given_of(OF_RUN).next() {
-        return Err(Refusal::Together { flag, other: "a class with --request-rate or --stages" });
+        return Err(ArgumentError::Together { flag, other: "a class with --request-rate or --stages" });
     }
     let seconds = seconds(run, classes)?;
     classes.iter().map(|class| class.process(seconds).map_err(|problem| class_error(class, &problem))).collect()
 }
 
-fn class_error(class: &ClassArgs, problem: &str) -> Refusal {
-    Refusal::other(format!("--class '{}': {problem}", class.name))
+fn class_error(class: &ClassArgs, problem: &str) -> ArgumentError {
+    ArgumentError::other(format!("--class '{}': {problem}", class.name))
 }
 
 /// How long a class without stages and a number of its own sends: the duration of the run, that of the longest stages, or
 /// the time in which all classes together send the number of requests of the run.
-fn seconds(run: &ServeArgs, classes: &[ClassArgs]) -> Result<f64, Refusal> {
+fn seconds(run: &ServeArgs, classes: &[ClassArgs]) -> Result<f64, ArgumentError> {
     let staged = classes.iter().filter_map(|class| class.args.stages.stages.as_ref());
     let staged = staged.map(tacho_loadgen::Stages::seconds).fold(0.0, f64::max);
     if staged > 0.0 && run.values.is_given("--num-prompts") {
-        return Err(Refusal::Together { flag: "--num-prompts", other: "stages in a class" });
+        return Err(ArgumentError::Together { flag: "--num-prompts", other: "stages in a class" });
     }
     let rate: f64 = classes.iter().map(|class| class.args.load.request_rate).filter(|rate| rate.is_finite()).sum();
     Ok(match run.stops.duration {
@@ -99,9 +99,9 @@ impl ClassArgs {
                 "--request-rate inf sends all of its requests at once: add --num-prompts to the class".to_owned()
             );
         };
-        if !(1.0..=super::stages::MOST_REQUESTS as f64).contains(&count) {
-            let most = super::stages::MOST_REQUESTS;
-            return Err(format!("it sends {count} requests: change its rate or the duration for 1 to {most}"));
+        if !(1.0..=super::stages::MAX_REQUESTS as f64).contains(&count) {
+            let max = super::stages::MAX_REQUESTS;
+            return Err(format!("it sends {count} requests: change its rate or the duration for 1 to {max}"));
         }
         let spec = ScheduleSpec::Rate { rate: load.request_rate, burstiness: load.burstiness.value };
         Ok((spec, count as usize))

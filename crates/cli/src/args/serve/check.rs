@@ -13,13 +13,13 @@ use tacho_text::TokenizerMode;
 use tacho_workload::{FieldMap, Need, Rows, SERVE_NAMES, Times, dataset};
 
 use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs, replicas};
-use crate::args::error::{Refusal, bad_mm_limits, bad_tokenizer_mode, ensure, unfit_dataset};
+use crate::args::error::{ArgumentError, bad_mm_limits, bad_tokenizer_mode, ensure, unfit_dataset};
 use crate::args::help::suggest;
 
 /// One probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
 
-pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
+pub(crate) fn check(args: &ServeArgs) -> Result<(), ArgumentError> {
     check_load(&args.load)?;
     check_target(args)?;
     check_content(&args.content)?;
@@ -40,7 +40,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
 }
 
 /// Rejects invalid values of a class.
-pub(super) fn check_class(args: &ServeArgs) -> Result<(), Refusal> {
+pub(super) fn check_class(args: &ServeArgs) -> Result<(), ArgumentError> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
@@ -48,7 +48,7 @@ pub(super) fn check_class(args: &ServeArgs) -> Result<(), Refusal> {
 }
 
 /// Rejects flags of audio for backends without it, where they would do nothing.
-fn check_media(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_media(args: &ServeArgs) -> Result<(), ArgumentError> {
     let backend = args.target.backend();
     let speech = (backend.output() == Output::Audio, "--backend openai-speech");
     let live = (backend.is_websocket(), "--backend openai-realtime");
@@ -59,17 +59,17 @@ fn check_media(args: &ServeArgs) -> Result<(), Refusal> {
         ("--audio-speed", live),
     ];
     for (flag, (applies, other)) in flags {
-        ensure(applies || !args.values.is_given(flag), || Refusal::Alone { flag, other })?;
+        ensure(applies || !args.values.is_given(flag), || ArgumentError::Alone { flag, other })?;
     }
     Ok(())
 }
 
 /// vLLM ignores unknown names; here they are an error, since the report would lack the requested metric.
-fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_metrics(args: &ServeArgs) -> Result<(), ArgumentError> {
     let names = args.percentile_metrics();
     let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
     match names.iter().find(|name| !known(name)) {
-        Some(name) if !args.own.strict_parity => Err(Refusal::other(format!(
+        Some(name) if !args.own.strict_parity => Err(ArgumentError::other(format!(
             "--percentile-metrics: {} is not a metric: use {}, separated by commas without spaces",
             quoted(name),
             MetricKind::ALL.map(MetricKind::name).join(", ")
@@ -78,16 +78,16 @@ fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
     }
 }
 
-fn check_load(load: &LoadArgs) -> Result<(), Refusal> {
+fn check_load(load: &LoadArgs) -> Result<(), ArgumentError> {
     check_ramp(load)?;
     let rate = load.probe_request_rate;
     ensure(rate == 0.0 || rate >= SLOWEST_PROBE, || {
-        Refusal::range("--probe-request-rate", float_repr(rate), "0 for none, or 0.000001 or more")
+        ArgumentError::range("--probe-request-rate", float_repr(rate), "0 for none, or 0.000001 or more")
     })?;
     Ok(())
 }
 
-fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
+fn check_ramp(load: &LoadArgs) -> Result<(), ArgumentError> {
     let Some(strategy) = load.ramp_up_strategy else { return Ok(()) };
     let rate = load.request_rate;
     let problem = match (load.ramp_up_start_rps, load.ramp_up_end_rps) {
@@ -108,10 +108,10 @@ fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
         }
         _ => format!("--ramp-up-strategy {} needs both --ramp-up-start-rps and --ramp-up-end-rps", strategy.name()),
     };
-    Err(Refusal::other(problem))
+    Err(ArgumentError::other(problem))
 }
 
-fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_target(args: &ServeArgs) -> Result<(), ArgumentError> {
     let target = &args.target;
     check_headers(args)?;
     check_address(args)?;
@@ -125,23 +125,23 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
     ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || {
         let (url, suffixes, name) = (redact_url(&url), suffixes.join("' or '"), backend.name());
-        Refusal::other(format!(
+        ArgumentError::other(format!(
             "--endpoint: {url} must end in {suffixes} for --backend {name}: correct --endpoint, or leave it out"
         ))
     })?;
     let mode = &target.tokenizer_mode;
     ensure(TokenizerMode::parse(mode).is_some(), || bad_tokenizer_mode(mode))?;
     ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || {
-        Refusal::other("--lora-modules: an adapter name is empty: use the names that the server lists")
+        ArgumentError::other("--lora-modules: an adapter name is empty: use the names that the server lists")
     })?;
     let in_turn = target.lora_assignment.value == LoraAssignment::RoundRobin;
     let (flag, other) = ("--lora-weights", "--lora-assignment round-robin");
-    ensure(args.own.lora_weights.is_none() || !in_turn, || Refusal::Together { flag, other })?;
+    ensure(args.own.lora_weights.is_none() || !in_turn, || ArgumentError::Together { flag, other })?;
     args.lora_weights().map(drop)
 }
 
 /// Checks texts that are sent as headers by the client's rule, and names the flag in the error.
-fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_headers(args: &ServeArgs) -> Result<(), ArgumentError> {
     let fits = |name: &str, value: &str| {
         let mut headers = Headers::default();
         headers.set(name, value);
@@ -159,15 +159,15 @@ fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(super) fn bad_header(flag: &str, name: &str) -> Refusal {
+pub(super) fn bad_header(flag: &str, name: &str) -> ArgumentError {
     let name = quoted(name);
-    Refusal::other(format!(
+    ArgumentError::other(format!(
         "{flag}: the header {name} would hold a character that HTTP does not allow, such as a line end"
     ))
 }
 
 /// Checks that the server's address is given in exactly one form.
-fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_address(args: &ServeArgs) -> Result<(), ArgumentError> {
     let target = &args.target;
     if target.base_url.is_none() {
         let host = &target.host;
@@ -175,7 +175,7 @@ fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
         let whole = host.contains(['/', ' ']) || host.matches(':').count() == 1;
         return ensure(!whole && !host.is_empty(), || {
             let host = quoted(&redact_url(host));
-            Refusal::other(format!(
+            ArgumentError::other(format!(
                 "--host {host}: use a name or an address, and --port; a whole address is for --base-url"
             ))
         });
@@ -183,20 +183,20 @@ fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
     args.base_urls().iter().try_for_each(|url| check_url(args, url))
 }
 
-fn check_url(args: &ServeArgs, url: &str) -> Result<(), Refusal> {
+fn check_url(args: &ServeArgs, url: &str) -> Result<(), ArgumentError> {
     let shown = quoted(&redact_url(url));
     let form = match url.starts_with("unix:") || url.starts_with('/') {
         true => "http+unix:// and the path of the socket with %2F for /, as in http+unix://%2Frun%2Fvllm.sock",
         false => "http://HOST[:PORT] or https://HOST[:PORT]",
     };
-    ensure(is_http_url(url), || Refusal::other(format!("--base-url {shown}: write {form}")))?;
+    ensure(is_http_url(url), || ArgumentError::other(format!("--base-url {shown}: write {form}")))?;
     let ends = |kind: &&BackendKind| {
         let path = kind.default_endpoint();
         path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
     };
     let doubled = !args.own.strict_parity && !args.target.endpoint.is_given;
     match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
-        Some(kind) => Err(Refusal::other(format!(
+        Some(kind) => Err(ArgumentError::other(format!(
             "--base-url {shown} ends in the path of an API: end it at the server, and choose the API by --backend {}",
             kind.name()
         ))),
@@ -212,29 +212,29 @@ fn is_http_url(url: &str) -> bool {
     spoken && !host.is_empty() && !host.contains(char::is_whitespace)
 }
 
-fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
+fn check_content(content: &ContentArgs) -> Result<(), ArgumentError> {
     ensure(!content.use_beam_search, || {
-        Refusal::other("--use-beam-search is not supported: no backend has a request field for it; remove it")
+        ArgumentError::other("--use-beam-search is not supported: no backend has a request field for it; remove it")
     })?;
     let Some(body) = &content.extra_body else { return Ok(()) };
     ensure(body.as_dict().is_some(), || {
         let text = redact_json_text(&dumps(body));
-        Refusal::other(format!("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'"))
+        ArgumentError::other(format!("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'"))
     })
 }
 
 /// Rejects features that the backend does not support.
-fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_backend(args: &ServeArgs) -> Result<(), ArgumentError> {
     let backend = args.target.backend();
     let name = backend.name();
     let is_file = backend.file_digest().is_some();
     let (flag, other) = ("--strict-parity", "a backend from a file");
-    ensure(!(is_file && args.own.strict_parity), || Refusal::Together { flag, other })?;
+    ensure(!(is_file && args.own.strict_parity), || ArgumentError::Together { flag, other })?;
     let samples = !backend.is_openai_compatible() && !args.is_textless();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
         let flag = field.replace('_', "-");
         let text = format!("--{flag} cannot be sent: --backend {name} does not take sampling parameters: remove it");
-        return Err(Refusal::other(text));
+        return Err(ArgumentError::other(text));
     }
     let probes = args.load.probe_request_rate > 0.0;
     let unprobed = matches!(
@@ -245,7 +245,9 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
             | BackendKind::OpenAiImageEdits
     );
     ensure(!(probes && unprobed), || {
-        Refusal::other(format!("--probe-request-rate: --backend {name} has no tiny request to probe with: remove it"))
+        ArgumentError::other(format!(
+            "--probe-request-rate: --backend {name} has no tiny request to probe with: remove it"
+        ))
     })?;
     if args.own.workload.is_some() {
         return Ok(());
@@ -257,29 +259,31 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
         _ if args.dataset.kind.name != "random" => Ok(()),
         BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime => Err(unfit_dataset("random", name, "sounds")),
         BackendKind::OpenAiImageEdits => Err(unfit_dataset("random", name, "images")),
-        BackendKind::VllmRerank if !lists => Err(Refusal::other(
+        BackendKind::VllmRerank if !lists => Err(ArgumentError::other(
             "--backend vllm-rerank needs a query and documents: set --random-batch-size to 2 or more",
         )),
-        _ if lists && single => Err(Refusal::other(format!(
+        _ if lists && single => Err(ArgumentError::other(format!(
             "--random-batch-size above 1 makes lists of prompts, and --backend {name} takes one: remove it"
         ))),
         _ => Ok(()),
     }
 }
 
-fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_dataset(args: &ServeArgs) -> Result<(), ArgumentError> {
     let (dataset, kind, carrier) = (&args.dataset, args.dataset.kind, args.target.carrier());
     let name = kind.name;
     let prompts = args.load.num_prompts;
-    ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || Refusal::range("--num-prompts", prompts, "1 or more"))?;
+    ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || {
+        ArgumentError::range("--num-prompts", prompts, "1 or more")
+    })?;
     dataset.range_ratio()?;
     let scale = dataset.flags.time_scale();
-    ensure(scale >= 0.0 && scale.is_finite(), || Refusal::range("--time-scale", float_repr(scale), "0 or more"))?;
+    ensure(scale >= 0.0 && scale.is_finite(), || ArgumentError::range("--time-scale", float_repr(scale), "0 or more"))?;
     if let Some(kwargs) = &dataset.flags.chat_template_kwargs {
         ensure(kwargs.as_dict().is_some(), || {
             let text = dumps(kwargs);
             let example = "'{\"enable_thinking\": false}'";
-            Refusal::other(format!("--chat-template-kwargs {text}: must be a JSON object, such as {example}"))
+            ArgumentError::other(format!("--chat-template-kwargs {text}: must be a JSON object, such as {example}"))
         })?;
     }
     let limits =
@@ -293,20 +297,23 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
         None if dataset.flags.dataset_command.is_some() => {}
         Some(path) => {
             ensure(!kind.is_made_up(), || {
-                Refusal::other(format!(
+                ArgumentError::other(format!(
                     "cannot use the {name} dataset with --dataset-path {path}, since it reads no file: remove it, or pass the \
                      --dataset-name of the file"
                 ))
             })?;
         }
-        None => ensure(kind.is_made_up(), || Refusal::Other {
+        None => ensure(kind.is_made_up(), || ArgumentError::Other {
             text: format!("--dataset-name {name} needs --dataset-path with its file, directory or Hub id"),
             hint: suggest::source(name),
         })?,
     }
     let untimed = args.load.self_timed.is_some() && !dataset.has_times();
     ensure(!untimed, || {
-        Refusal::other(format!("--self-timed/--no-self-timed is only for {}, not for {name}: remove it", timed_names()))
+        ArgumentError::other(format!(
+            "--self-timed/--no-self-timed is only for {}, not for {name}: remove it",
+            timed_names()
+        ))
     })?;
     check_shared_prefix(&dataset.flags)?;
     check_cached_share(args)?;
@@ -315,7 +322,7 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     }
     let skipped = args.target.skip_tokenizer_init && !kind.works_without_tokenizer;
     ensure(!skipped, || {
-        Refusal::other(format!("--dataset-name {name} needs a tokenizer: remove --skip-tokenizer-init"))
+        ArgumentError::other(format!("--dataset-name {name} needs a tokenizer: remove --skip-tokenizer-init"))
     })
 }
 
@@ -326,10 +333,10 @@ fn timed_names() -> String {
 }
 
 /// A command or a map describes the rows of `custom`.
-fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_own_rows(args: &ServeArgs) -> Result<(), ArgumentError> {
     let (dataset, flags) = (&args.dataset, &args.dataset.flags);
     let multi_turn = flags.has_own_rows() && args.multi_turn().is_some();
-    ensure(!multi_turn, || Refusal::Together { flag: flags.own_rows_flag(), other: "--multi-turn" })?;
+    ensure(!multi_turn, || ArgumentError::Together { flag: flags.own_rows_flag(), other: "--multi-turn" })?;
     flags.check_own_rows(dataset.kind.name, dataset.path.is_some())
 }
 
@@ -339,19 +346,19 @@ impl DatasetFlags {
     }
 
     /// Rejects rows of a command or of mapped columns that do not fit the dataset.
-    pub(crate) fn check_own_rows(&self, dataset: &str, has_path: bool) -> Result<(), Refusal> {
+    pub(crate) fn check_own_rows(&self, dataset: &str, has_path: bool) -> Result<(), ArgumentError> {
         let (command, flag) = (self.dataset_command.as_deref(), self.own_rows_flag());
         let other = "--dataset-name custom";
-        ensure(!self.has_own_rows() || dataset == "custom", || Refusal::Alone { flag, other })?;
-        ensure(command.is_none() || !has_path, || Refusal::Together { flag, other: "--dataset-path" })?;
-        ensure(command.is_none_or(|line| !line.trim().is_empty()), || Refusal::range(flag, "''", "a command"))?;
-        FieldMap::parse(&self.map).map(drop).map_err(|error| Refusal::other(error.to_string()))
+        ensure(!self.has_own_rows() || dataset == "custom", || ArgumentError::Alone { flag, other })?;
+        ensure(command.is_none() || !has_path, || ArgumentError::Together { flag, other: "--dataset-path" })?;
+        ensure(command.is_none_or(|line| !line.trim().is_empty()), || ArgumentError::range(flag, "''", "a command"))?;
+        FieldMap::parse(&self.map).map(drop).map_err(|error| ArgumentError::other(error.to_string()))
     }
 }
 
 /// Distributions of prompt lengths are those of the random dataset, one text per request. Output lengths are drawn for
 /// all datasets in which a flag sets them.
-fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_lengths(args: &ServeArgs) -> Result<(), ArgumentError> {
     let flags = &args.dataset.flags;
     let in_stages = args.stages.lengths().any(|(_, texts)| texts.iter().any(Option::is_some));
     let given = [
@@ -361,30 +368,30 @@ fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
     ];
     let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
     // Requests of a class are spread over all stages.
-    ensure(!in_stages || args.own.class.is_empty(), || Refusal::Together { flag, other: "--class" })?;
-    ensure(args.multi_turn().is_none(), || Refusal::Together { flag, other: "--multi-turn" })?;
+    ensure(!in_stages || args.own.class.is_empty(), || ArgumentError::Together { flag, other: "--class" })?;
+    ensure(args.multi_turn().is_none(), || ArgumentError::Together { flag, other: "--multi-turn" })?;
     let kind = args.dataset.kind;
     let random = kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
     let outputs = flags.input_len_dist.is_none() && args.stages.lengths().all(|(_, texts)| texts[0].is_none());
     if outputs && kind.name != "random" && args.own.workload.is_none() {
         let name = kind.name;
         ensure(!kind.fixed_output, || {
-            Refusal::other(format!(
+            ArgumentError::other(format!(
                 "{flag} does not apply to --dataset-name {name}, whose output lengths are fixed: remove one of them"
             ))
         })?;
     } else {
-        ensure(random, || Refusal::Alone { flag, other: "--dataset-name random" })?;
+        ensure(random, || ArgumentError::Alone { flag, other: "--dataset-name random" })?;
     }
-    ensure(!args.own.strict_parity, || Refusal::Together { flag, other: "--strict-parity" })?;
+    ensure(!args.own.strict_parity, || ArgumentError::Together { flag, other: "--strict-parity" })?;
     args.length_plan().map(drop).map_err(|error| {
         let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-        Refusal::other(format!("{flag}: {error}{cause}"))
+        ArgumentError::other(format!("{flag}: {error}{cause}"))
     })
 }
 
-fn unmet(need: Need, name: &str, backend: &str) -> Refusal {
-    Refusal::other(match need {
+fn unmet(need: Need, name: &str, backend: &str) -> ArgumentError {
+    ArgumentError::other(match need {
         Need::TokenIds => {
             format!("--dataset-name {name} sends token ids, which --backend {backend} cannot: use vllm or openai")
         }
@@ -400,37 +407,37 @@ fn unmet(need: Need, name: &str, backend: &str) -> Refusal {
 }
 
 /// Prompts that are sent as token ids are not tokenized again, as a target cache hit rate requires.
-fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_cached_share(args: &ServeArgs) -> Result<(), ArgumentError> {
     let flags = &args.dataset.flags;
     let ids = flags.prompt_token_ids;
     let random = args.dataset.kind.name == "random" && args.dataset.flags.random_batch_size <= 1;
-    ensure(!ids || random, || Refusal::Alone { flag: "--prompt-token-ids", other: "--dataset-name random" })?;
+    ensure(!ids || random, || ArgumentError::Alone { flag: "--prompt-token-ids", other: "--dataset-name random" })?;
     let carrier = args.target.carrier();
     ensure(!ids || carrier.carries(Need::TokenIds), || unmet(Need::TokenIds, "random", carrier.name))
 }
 
-fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), Refusal> {
+fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), ArgumentError> {
     let (flag, other) = ("--gsp-zipf-alpha", "--gsp-group-distribution zipf");
     let (alpha, zipf) = (flags.gsp_zipf_alpha, flags.gsp_group_distribution == "zipf");
-    ensure(zipf || alpha.is_none(), || Refusal::Alone { flag, other })?;
-    ensure(!zipf || alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
+    ensure(zipf || alpha.is_none(), || ArgumentError::Alone { flag, other })?;
+    ensure(!zipf || alpha.is_some(), || ArgumentError::Alone { flag: other, other: flag })?;
     let alpha = alpha.unwrap_or(1.0);
-    ensure(alpha > 0.0 && alpha.is_finite(), || Refusal::range(flag, float_repr(alpha), "a number above 0"))
+    ensure(alpha > 0.0 && alpha.is_finite(), || ArgumentError::range(flag, float_repr(alpha), "a number above 0"))
 }
 
-fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_own(args: &ServeArgs) -> Result<(), ArgumentError> {
     let own = &args.own;
     let limit = args.load.prefill_concurrency.unwrap_or(1);
     let requests = args.load.max_concurrency.unwrap_or(usize::MAX);
-    ensure(limit <= requests, || Refusal::range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
+    ensure(limit <= requests, || ArgumentError::range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
     let blank = own.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
-    ensure(!blank, || Refusal::range("--on-row-command", "''", "a command"))?;
-    ensure(own.cache_salt.as_deref() != Some(""), || Refusal::range("--cache-salt", "''", "a text, or random"))?;
+    ensure(!blank, || ArgumentError::range("--on-row-command", "''", "a command"))?;
+    ensure(own.cache_salt.as_deref() != Some(""), || ArgumentError::range("--cache-salt", "''", "a text, or random"))?;
     check_outputs(args)?;
     args.stops.check(&args.load)
 }
 
-fn check_outputs(args: &ServeArgs) -> Result<(), Refusal> {
+fn check_outputs(args: &ServeArgs) -> Result<(), ArgumentError> {
     let own = &args.own;
     let flags = [
         ("--check-outputs", own.check_outputs.is_some()),
@@ -440,9 +447,9 @@ fn check_outputs(args: &ServeArgs) -> Result<(), Refusal> {
     let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let wrong = own.check_outputs.iter().flatten().find(|text| text.parse::<NonZeroU32>().is_err());
     let allowed = "a number of requests of at least 1, or none for 100";
-    ensure(wrong.is_none(), || Refusal::range("--check-outputs", wrong.map_or("", |text| text), allowed))?;
+    ensure(wrong.is_none(), || ArgumentError::range("--check-outputs", wrong.map_or("", |text| text), allowed))?;
     let backend = args.target.backend();
     ensure(can_check(backend), || {
-        Refusal::other(format!("{flag} reads texts, and the responses of --backend {} are none", backend.name()))
+        ArgumentError::other(format!("{flag} reads texts, and the responses of --backend {} are none", backend.name()))
     })
 }

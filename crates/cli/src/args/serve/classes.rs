@@ -8,7 +8,7 @@ use tacho_run::experiment::split;
 
 use super::stages::{FLAG, StageArg};
 use super::{ServeArgs, TABLE};
-use crate::args::error::{Refusal, UsageError};
+use crate::args::error::{ArgumentError, UsageError};
 use crate::args::shared::tags::{PER_CLASS, PER_STAGE, WHOLE_RUN};
 
 /// Options that only a stage has.
@@ -24,10 +24,11 @@ pub(crate) struct ClassArgs {
 }
 
 /// The classes of the run, each with the arguments of a run of that class alone.
-pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
+pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, ArgumentError> {
     let mut classes: Vec<ClassArgs> = Vec::new();
     for text in &args.own.class {
-        let refused = |problem: String| Refusal::other(format!("--class {}: {problem}", quoted(class_name(text))));
+        let refused =
+            |problem: String| ArgumentError::other(format!("--class {}: {problem}", quoted(class_name(text))));
         let given = Given::read(text).map_err(refused)?;
         if classes.iter().any(|class| class.name == given.name) {
             return Err(refused(format!("the name {} is given twice", given.name)));
@@ -46,16 +47,16 @@ fn class_name(text: &str) -> &str {
 }
 
 /// The stages of the run as classes, if one of them has dataset flags of its own.
-pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
+pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, ArgumentError> {
     if !args.stages.have_datasets() {
         return Ok(Vec::new());
     }
     if !args.own.class.is_empty() {
-        return Err(Refusal::Together { flag: "a dataset in --stages", other: "--class" });
+        return Err(ArgumentError::Together { flag: "a dataset in --stages", other: "--class" });
     }
     let class = |(stage, requests): (&StageArg, usize)| {
         let name = stage.stage.name.clone();
-        let refused = |problem: String| Refusal::other(format!("--stages: stage {name:?}: {problem}"));
+        let refused = |problem: String| ArgumentError::other(format!("--stages: stage {name:?}: {problem}"));
         check_names(FLAG, &stage.flags, &OF_STAGES).map_err(refused)?;
         let mut words = words_of(&stage.flags);
         for (flag, text) in ["--input-len-dist", "--output-len-dist"].iter().zip(&stage.lengths) {

@@ -13,11 +13,11 @@ use tacho_text::TokenizerMode;
 
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs, replicas::split_urls};
 use crate::args::check::thresholds;
-use crate::args::error::{Refusal, bad_percentile};
+use crate::args::error::{ArgumentError, bad_percentile};
 
 impl ServeArgs {
     /// The weights of `--lora-weights`, one for each adapter; empty if they are equal.
-    pub(crate) fn lora_weights(&self) -> Result<Vec<f64>, Refusal> {
+    pub(crate) fn lora_weights(&self) -> Result<Vec<f64>, ArgumentError> {
         let Some(text) = &self.own.lora_weights else { return Ok(Vec::new()) };
         let count = self.target.lora_modules.as_ref().map_or(0, Vec::len);
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
@@ -27,7 +27,7 @@ impl ServeArgs {
         };
         weights
             .filter(|weights| weights.len() == count)
-            .ok_or_else(|| Refusal::other(format!(
+            .ok_or_else(|| ArgumentError::other(format!(
                 "--lora-weights {}: write a number above 0 for each of the {count} adapters, such as 8,3,1, or zipf:1.1",
                 quoted(text)
             )))
@@ -35,12 +35,12 @@ impl ServeArgs {
 
     /// The API path: the given one, or the backend's default. vLLM has the same default for all backends.
     pub(crate) fn endpoint(&self) -> String {
-        let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
+        let default = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
         match self.target.endpoint.typed() {
             // The trailing slash of the address, which would separate them, has been removed.
             Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
             Some(path) => path.clone(),
-            None => preset.to_owned(),
+            None => default.to_owned(),
         }
     }
 
@@ -83,12 +83,12 @@ impl ServeArgs {
 }
 
 impl ServeArgs {
-    pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, Refusal> {
+    pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, ArgumentError> {
         thresholds(&self.own.fail_if)
     }
 
     /// Refuses conditions on a class or stage that the run does not have. Names of replicas and adapters are known later.
-    pub(super) fn check_groups(&self) -> Result<(), Refusal> {
+    pub(super) fn check_groups(&self) -> Result<(), ArgumentError> {
         let labelled = ["--lora-modules", "--response-header", "--workload"];
         let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
         if several || self.replicas.resolve_all || self.values.given_of(labelled).next().is_some() {
@@ -112,7 +112,7 @@ impl ServeArgs {
                     true => "the run has none".to_owned(),
                     false => format!("use one of {}", names.join(", ")),
                 };
-                Err(Refusal::other(format!("--fail-if {}: no such class or stage; {known}", quoted(&text))))
+                Err(ArgumentError::other(format!("--fail-if {}: no such class or stage; {known}", quoted(&text))))
             }
             None => Ok(()),
         }
@@ -121,12 +121,12 @@ impl ServeArgs {
     /// The latencies to report; unknown names are kept and select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());
-        let preset = match self.target.backend().task() {
+        let default = match self.target.backend().task() {
             Task::Generation => "ttft,tpot,itl",
             Task::Pooling => "e2el",
             Task::Media => "e2el,audio_ttfp,audio_rtf,audio_duration,audio_underrun",
         };
-        typed.unwrap_or(preset).split(',').map(str::to_owned).collect()
+        typed.unwrap_or(default).split(',').map(str::to_owned).collect()
     }
 }
 
@@ -143,24 +143,24 @@ impl TargetArgs {
 
 impl ReportArgs {
     /// Thresholds in ms at which gaps change color in the timeline, in the given order.
-    pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
+    pub(crate) fn thresholds(&self) -> Result<(f64, f64), ArgumentError> {
         gap_thresholds(&self.timeline_itl_thresholds.value)
     }
 }
 
 /// Two thresholds in ms, in the format of `--timeline-itl-thresholds`.
-pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), Refusal> {
+pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), ArgumentError> {
     let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
     match numbers.as_deref() {
         Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
-        _ => Err(Refusal::other(format!(
+        _ => Err(ArgumentError::other(format!(
             "--timeline-itl-thresholds {}: use two numbers of milliseconds, such as 25,50",
             quoted(text)
         ))),
     }
 }
 
-pub(crate) fn percentile_list(list: &str) -> Result<Vec<f64>, Refusal> {
+pub(crate) fn percentile_list(list: &str) -> Result<Vec<f64>, ArgumentError> {
     let percentile = |item: &str| {
         let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
         number.ok_or_else(|| bad_percentile(item))
@@ -169,11 +169,11 @@ pub(crate) fn percentile_list(list: &str) -> Result<Vec<f64>, Refusal> {
 }
 
 /// The SLOs of `--goodput`, such as `ttft:200`; the last one of a name counts.
-pub(crate) fn goodput(setting: Setting<'_>) -> Result<Option<GoodputLimits>, Refusal> {
+pub(crate) fn goodput(setting: Setting<'_>) -> Result<Option<GoodputLimits>, ArgumentError> {
     let Some(items) = Option::<Vec<String>>::from_flag(setting) else { return Ok(None) };
     let mut limits = GoodputLimits::default();
     for item in &items {
-        let wrong = |problem: &str| Refusal::other(format!("--goodput {}: {problem}", quoted(item)));
+        let wrong = |problem: &str| ArgumentError::other(format!("--goodput {}: {problem}", quoted(item)));
         let form = || wrong("write NAME:MILLISECONDS, such as ttft:200");
         let (name, limit) = item.split_once(':').ok_or_else(form)?;
         let ms = python_float(limit).ok_or_else(form)?;
@@ -189,13 +189,13 @@ pub(crate) fn goodput(setting: Setting<'_>) -> Result<Option<GoodputLimits>, Ref
 }
 
 /// Splits items at the first `=` and trims both sides.
-pub(crate) fn pairs(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refusal> {
+pub(crate) fn pairs(setting: Setting<'_>) -> Result<Vec<(String, String)>, ArgumentError> {
     let flag = setting.flag;
     let pair = |item: String| match item.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
         None => {
             let shown = if flag == "--header" { redact_header_text(&item) } else { item };
-            Err(Refusal::other(format!("{flag} {}: write KEY=VALUE", quoted(&shown))))
+            Err(ArgumentError::other(format!("{flag} {}: write KEY=VALUE", quoted(&shown))))
         }
     };
     Vec::<String>::from_flag(setting).into_iter().map(pair).collect()
@@ -218,10 +218,10 @@ impl DatasetArgs {
         self.flags.output_len.unwrap_or(self.flags.random_output_len.value)
     }
 
-    pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
+    pub(crate) fn range_ratio(&self) -> Result<RangeRatio, ArgumentError> {
         let text = &self.flags.random_range_ratio;
         let refusal = |problem: String| {
-            Refusal::other(format!(
+            ArgumentError::other(format!(
                 "--random-range-ratio {}: {problem}; use a number from 0 up to but not including 1, or both: \
                  '{{\"input\": 0.3, \"output\": 0.5}}'",
                 quoted(text)

@@ -45,7 +45,7 @@ flags! {
     /// Flags for prompts. Commands with only some of them use the defaults of the others.
     DatasetFlags {
         SOURCES [
-            dataset_name: String = vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
+            dataset_name: String = vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", DefaultValue::Str("random"), &DATASET,
                 "Dataset of the prompts; see tacho help datasets.").tagged(SETS_LOAD | UNUSED_BY_WORKLOAD);
             no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &DATASET,
                 "Shuffle all rows of a Hub dataset at once. Without it they are shuffled through a buffer, in the order of the \
@@ -60,47 +60,47 @@ flags! {
                  rendered with the tokenizer's chat template.");
             enable_multimodal_chat: bool = vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Send media as parts of a chat message.");
             disable_shuffle: bool = vllm(&["--disable-shuffle"], Switch, "", Off, &DATASET, "Keep the order of the dataset's rows.");
-            custom_output_len: Option<i64> = vllm(&["--custom-output-len"], Int, "TOKENS", Preset::Int(256), &CUSTOM,
+            custom_output_len: Option<i64> = vllm(&["--custom-output-len"], Int, "TOKENS", DefaultValue::Int(256), &CUSTOM,
                 "Output length; -1 uses each row's output_tokens. custom_image ignores the rows.");
             custom_ensure_client_side_data: bool = vllm(&["--custom-ensure-client-side-data"], Switch, "", Off, &CUSTOM,
                 "Read the images of custom_image here and send them inside the requests as PNG.");
-            spec_bench_output_len: i64 = vllm(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &SPEC_BENCH, "Output length.");
+            spec_bench_output_len: i64 = vllm(&["--spec-bench-output-len"], Int, "TOKENS", DefaultValue::Int(256), &SPEC_BENCH, "Output length.");
             spec_bench_category: Option<String> = vllm(&["--spec-bench-category"], Str, "NAME", Unset, &SPEC_BENCH, "Only questions of this category, such as math.");
             sharegpt_output_len: Option<i64> = vllm(&["--sharegpt-output-len"], Int, "TOKENS", Unset, &SHAREGPT,
                 "Output length, instead of the length of the recorded response.");
-            timed_trace_chunk_hash_size: Given<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE,
+            timed_trace_chunk_hash_size: Given<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", DefaultValue::Int(16), &TIMED_TRACE,
                 "Tokens per block: 16 in Qwen's traces, 512 in Mooncake's.");
             // vLLM's default is the integer 1, although given values become floats.
-            timed_trace_sec_multiplier: Given<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Int(1), &TIMED_TRACE,
+            timed_trace_sec_multiplier: Given<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", DefaultValue::Int(1), &TIMED_TRACE,
                 "Factor that converts timestamps to seconds: 0.001 for milliseconds.");
-            timed_trace_label_timestamp: String = vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE,
+            timed_trace_label_timestamp: String = vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", DefaultValue::Str("timestamp"), &TIMED_TRACE,
                 "Field of the arrival time.");
-            timed_trace_label_input_length: String = vllm(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &TIMED_TRACE,
+            timed_trace_label_input_length: String = vllm(&["--timed-trace-label-input-length"], Str, "FIELD", DefaultValue::Str("input_length"), &TIMED_TRACE,
                 "Field of the prompt length.");
-            timed_trace_label_output_length: String = vllm(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &TIMED_TRACE,
+            timed_trace_label_output_length: String = vllm(&["--timed-trace-label-output-length"], Str, "FIELD", DefaultValue::Str("output_length"), &TIMED_TRACE,
                 "Field of the output length.");
-            timed_trace_label_hash_ids: String = vllm(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &TIMED_TRACE, "Field of the block ids.");
-            blazedit_min_distance: f64 = vllm(&["--blazedit-min-distance"], Float, "FRACTION", Preset::Float(0.0), &BLAZEDIT,
+            timed_trace_label_hash_ids: String = vllm(&["--timed-trace-label-hash-ids"], Str, "FIELD", DefaultValue::Str("hash_ids"), &TIMED_TRACE, "Field of the block ids.");
+            blazedit_min_distance: f64 = vllm(&["--blazedit-min-distance"], Float, "FRACTION", DefaultValue::Float(0.0), &BLAZEDIT,
                 "Smallest edit distance, from 0 to 1.");
-            blazedit_max_distance: f64 = vllm(&["--blazedit-max-distance"], Float, "FRACTION", Preset::Float(1.0), &BLAZEDIT,
+            blazedit_max_distance: f64 = vllm(&["--blazedit-max-distance"], Float, "FRACTION", DefaultValue::Float(1.0), &BLAZEDIT,
                 "Largest edit distance, from 0 to 1.");
-            asr_max_audio_len_sec: f64 = vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit.");
-            asr_min_audio_len_sec: f64 = vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &ASR, "Shortest audio.");
-            random_input_len: Given<i64> = vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
+            asr_max_audio_len_sec: f64 = vllm(&["--asr-max-audio-len-sec"], Float, "SEC", DefaultValue::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit.");
+            asr_min_audio_len_sec: f64 = vllm(&["--asr-min-audio-len-sec"], Float, "SEC", DefaultValue::Float(0.0), &ASR, "Shortest audio.");
+            random_input_len: Given<i64> = vllm(&["--random-input-len"], Int, "TOKENS", DefaultValue::Int(1024), &RANDOM,
                 "Prompt length in tokens, without the prefix; see --random-range-ratio.").tagged(UNUSED_BY_WORKLOAD);
-            random_output_len: Given<i64> = vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM,
+            random_output_len: Given<i64> = vllm(&["--random-output-len"], Int, "TOKENS", DefaultValue::Int(128), &RANDOM,
                 "Output length in tokens. ignore_eos is sent, so servers that support it generate exactly this many.").tagged(UNUSED_BY_WORKLOAD);
-            random_range_ratio: String = vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
+            random_range_ratio: String = vllm(&["--random-range-ratio"], Str, "RATIO", DefaultValue::Str("0.0"), &RANDOM,
                 "Variation of the lengths, from 0 to below 1. They are uniform from LEN*(1-RATIO) to LEN*(1+RATIO); \
                  '{\"input\": 0.3, \"output\": 0.5}' sets prompt and output separately.");
-            random_prefix_len: Given<i64> = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
+            random_prefix_len: Given<i64> = vllm(&["--random-prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &RANDOM,
                 "Length of a prefix that all prompts share, in addition to --random-input-len.");
-            random_batch_size: i64 = vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM,
+            random_batch_size: i64 = vllm(&["--random-batch-size"], Int, "N", DefaultValue::Int(1), &RANDOM,
                 "Prompts per request, for embeddings and reranking. In a reranking request the first one is the query.");
             no_reranker: bool = vllm(&["--no-reranker"], Switch, "", Off, &RANDOM,
                 "The model of random-rerank embeds query and documents separately. Without it, it reads them together.");
-            random_mm_base_items_per_request: i64 = vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &MULTIMODAL, "Images and videos per request.");
-            random_mm_num_mm_items_range_ratio: f64 = vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &MULTIMODAL,
+            random_mm_base_items_per_request: i64 = vllm(&["--random-mm-base-items-per-request"], Int, "N", DefaultValue::Int(1), &MULTIMODAL, "Images and videos per request.");
+            random_mm_num_mm_items_range_ratio: f64 = vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", DefaultValue::Float(0.0), &MULTIMODAL,
                 "Variation of that number, from 0 to 1.");
             /// Any JSON; the check accepts only an object of numbers.
             mm_limits: Value = vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Made(mm_limits, "255 and 1"), &MULTIMODAL,
@@ -114,14 +114,14 @@ flags! {
             hf_output_len: Option<i64> = vllm(&["--hf-output-len"], Int, "TOKENS", Unset, &HF, "Output length, instead of the dataset's.");
             bfcl_categories: Option<Vec<String>> = vllm(&["--bfcl-categories"], Names, "NAMES", Unset, &BFCL,
                 "Categories of questions, separated by commas (default: simple,live_simple,multiple).");
-            prefix_repetition_prefix_len: Option<i64> = vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX, "Length of a prefix.");
-            prefix_repetition_suffix_len: Option<i64> = vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX, "Length of the rest of a prompt.");
-            prefix_repetition_num_prefixes: Option<i64> = vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Preset::Int(10), &PREFIX,
+            prefix_repetition_prefix_len: Option<i64> = vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", DefaultValue::Int(256), &PREFIX, "Length of a prefix.");
+            prefix_repetition_suffix_len: Option<i64> = vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", DefaultValue::Int(256), &PREFIX, "Length of the rest of a prompt.");
+            prefix_repetition_num_prefixes: Option<i64> = vllm(&["--prefix-repetition-num-prefixes"], Int, "N", DefaultValue::Int(10), &PREFIX,
                 "Number of prefixes. Each gets the same number of prompts.");
-            prefix_repetition_output_len: Option<i64> = vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Preset::Int(128), &PREFIX, "Output length.");
-            speed_bench_dataset_subset: String = vllm(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &SPEED_BENCH,
+            prefix_repetition_output_len: Option<i64> = vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", DefaultValue::Int(128), &PREFIX, "Output length.");
+            speed_bench_dataset_subset: String = vllm(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", DefaultValue::Str("qualitative"), &SPEED_BENCH,
                 "File of the dataset's directory, without its extension.");
-            speed_bench_output_len: i64 = vllm(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &SPEED_BENCH,
+            speed_bench_output_len: i64 = vllm(&["--speed-bench-output-len"], Int, "TOKENS", DefaultValue::Int(4096), &SPEED_BENCH,
                 "Output length; --output-len does not change it.");
             speed_bench_category: Option<String> = vllm(&["--speed-bench-category"], Str, "NAME", Unset, &SPEED_BENCH, "Only questions of this category, such as coding.");
         ]
@@ -136,67 +136,67 @@ flags! {
                 "Variables of the chat template, for custom and speed_bench, such as '{\"enable_thinking\": false}'.");
         ]
         SPEED_BENCH_ROWS [
-            speed_bench_config: Option<String> = own(&["--speed-bench-config"], Choice(SPEED_BENCH_SUBSETS), "NAME", Unset, &SPEED_BENCH,
+            speed_bench_config: Option<String> = tacho(&["--speed-bench-config"], Choice(SPEED_BENCH_SUBSETS), "NAME", Unset, &SPEED_BENCH,
                 "Alias of --speed-bench-dataset-subset.");
-            speed_bench_max_input_len: Option<i64> = own(&["--speed-bench-max-input-len"], Int, "TOKENS", Unset, &SPEED_BENCH, "Truncate prompts to this many tokens.").at_least(1);
+            speed_bench_max_input_len: Option<i64> = tacho(&["--speed-bench-max-input-len"], Int, "TOKENS", Unset, &SPEED_BENCH, "Truncate prompts to this many tokens.").at_least(1);
         ]
         CACHED [
             prompt_token_ids: bool = switch(&["--prompt-token-ids"], &CACHE, "Send the prompts of random as token ids.");
-            random_cache_hit_fraction: Option<f64> = own(&["--random-cache-hit-fraction"], Float, "FRACTION", Unset, &CACHE,
+            random_cache_hit_fraction: Option<f64> = tacho(&["--random-cache-hit-fraction"], Float, "FRACTION", Unset, &CACHE,
                 "Fraction of the random prompts that share a prefix. Needs --prompt-token-ids and --random-cache-ratio.").between(0.0, 1.0).needs(&["--random-cache-ratio", "--prompt-token-ids"]);
-            random_cache_ratio: Option<f64> = own(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.").between(0.0, 1.0).needs(&["--random-cache-hit-fraction", "--prompt-token-ids"]);
+            random_cache_ratio: Option<f64> = tacho(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.").between(0.0, 1.0).needs(&["--random-cache-hit-fraction", "--prompt-token-ids"]);
         ]
         FURTHER [
-            input_len_dist: Option<String> = own(&["--input-len-dist"], Str, "DIST", Unset, &RANDOM,
+            input_len_dist: Option<String> = tacho(&["--input-len-dist"], Str, "DIST", Unset, &RANDOM,
                 "Distribution of the prompt lengths: normal(MEAN,STD), lognormal(MEAN,STD), uniform(LOW,HIGH) or histogram(FILE), in \
                  tokens; pairs(FILE) sets prompt and output lengths together.");
-            output_len_dist: Option<String> = own(&["--output-len-dist"], Str, "DIST", Unset, &RANDOM,
+            output_len_dist: Option<String> = tacho(&["--output-len-dist"], Str, "DIST", Unset, &RANDOM,
                 "Distribution of the output lengths, in the forms of --input-len-dist. For all datasets without recorded lengths; add \
                  --ignore-eos for exact ones.");
-            dataset_command: Option<String> = own(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
+            dataset_command: Option<String> = tacho(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
                 "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
                  TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.").tagged(SETS_LOAD);
-            dataset_command_timeout: Given<Duration> = own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &CUSTOM,
+            dataset_command_timeout: Given<Duration> = tacho(&["--dataset-command-timeout"], Seconds, "SEC", DefaultValue::Float(60.0), &CUSTOM,
                 "Maximum seconds between two lines of --dataset-command.").positive().needs(&["--dataset-command"]);
-            map: Vec<String> = own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
+            map: Vec<String> = tacho(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
                 "Columns of a JSONL, CSV or Parquet file or of --dataset-command: --map prompt=question output_len=meta.len. Fields are \
                  those of --dataset-command; labels.NAME and overrides.NAME set one member.");
             custom_skip_chat_template: bool = switch(&["--custom-skip-chat-template"], &CUSTOM, "Alias of --skip-chat-template, its name in older releases.");
-            sonnet: Option<String> = own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
+            sonnet: Option<String> = tacho(&["--sonnet"], Str, "FILE", Unset, &SONNET,
                 "Use the lines of this poem as prompts. Short for --dataset-name sonnet --dataset-path FILE.");
-            sonnet_input_len: i64 = own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &SONNET, "Maximum tokens of a prompt.");
-            sonnet_output_len: i64 = own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &SONNET, "Output length.");
-            sonnet_prefix_len: i64 = own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &SONNET, "Tokens that all prompts share.");
-            hf_text_column: Option<String> = own(&["--hf-text-column"], Str, "COLUMN", Unset, &HF,
+            sonnet_input_len: i64 = tacho(&["--sonnet-input-len"], Int, "TOKENS", DefaultValue::Int(550), &SONNET, "Maximum tokens of a prompt.");
+            sonnet_output_len: i64 = tacho(&["--sonnet-output-len"], Int, "TOKENS", DefaultValue::Int(150), &SONNET, "Output length.");
+            sonnet_prefix_len: i64 = tacho(&["--sonnet-prefix-len"], Int, "TOKENS", DefaultValue::Int(200), &SONNET, "Tokens that all prompts share.");
+            hf_text_column: Option<String> = tacho(&["--hf-text-column"], Str, "COLUMN", Unset, &HF,
                 "Column of the prompts, for any other dataset of the Hub. Nested columns with dots: conversations.0.value. The chat \
                  template is applied, and the output length is 256 without --hf-output-len.");
-            time_scale: f64 = own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
+            time_scale: f64 = tacho(&["--time-scale"], Float, "FACTOR", DefaultValue::Float(1.0), &TIMED_TRACE,
                 "Factor on recorded send times; 2 is half speed. For timed_trace, mooncake, servegen, --self-timed and --workload.");
-            gsp_num_groups: i64 = own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &SHARED,
+            gsp_num_groups: i64 = tacho(&["--gsp-num-groups"], Int, "N", DefaultValue::Int(64), &SHARED,
                 "System prompts of generated-shared-prefix. The number of requests is groups times prompts per group, whatever \
                  --num-prompts is.");
-            gsp_prompts_per_group: i64 = own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), &SHARED, "Questions per system prompt.");
-            gsp_system_prompt_len: i64 = own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), &SHARED, "Length of a system prompt.");
-            gsp_question_len: i64 = own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), &SHARED, "Length of a question.");
-            gsp_output_len: i64 = own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), &SHARED, "Output length.");
-            gsp_range_ratio: f64 = own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0), &SHARED,
+            gsp_prompts_per_group: i64 = tacho(&["--gsp-prompts-per-group"], Int, "N", DefaultValue::Int(16), &SHARED, "Questions per system prompt.");
+            gsp_system_prompt_len: i64 = tacho(&["--gsp-system-prompt-len"], Int, "TOKENS", DefaultValue::Int(2048), &SHARED, "Length of a system prompt.");
+            gsp_question_len: i64 = tacho(&["--gsp-question-len"], Int, "TOKENS", DefaultValue::Int(128), &SHARED, "Length of a question.");
+            gsp_output_len: i64 = tacho(&["--gsp-output-len"], Int, "TOKENS", DefaultValue::Int(256), &SHARED, "Output length.");
+            gsp_range_ratio: f64 = tacho(&["--gsp-range-ratio"], Float, "RATIO", DefaultValue::Float(1.0), &SHARED,
                 "Smallest length, as a fraction of the lengths above. 1 is exact; not the meaning of --random-range-ratio.");
-            gsp_group_distribution: String = own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &SHARED,
+            gsp_group_distribution: String = tacho(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", DefaultValue::Str("uniform"), &SHARED,
                 "Distribution of the questions over the groups. zipf needs --gsp-zipf-alpha.");
-            gsp_zipf_alpha: Option<f64> = own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &SHARED, "Exponent of the zipf distribution, above 0.");
-            gsp_num_turns: i64 = own(&["--gsp-num-turns"], Int, "N", Preset::Int(1), &SHARED,
+            gsp_zipf_alpha: Option<f64> = tacho(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &SHARED, "Exponent of the zipf distribution, above 0.");
+            gsp_num_turns: i64 = tacho(&["--gsp-num-turns"], Int, "N", DefaultValue::Int(1), &SHARED,
                 "Questions per conversation. With several, conversations run as with --multi-turn; only the first question has the \
                  system prompt.").at_least(1);
             gsp_ordered: bool = switch(&["--gsp-ordered"], &SHARED, "Keep the groups together. Without it requests are shuffled.");
             gsp_fast_prepare: bool = switch(&["--gsp-fast-prepare"], &SHARED, "Do not count the prompts' tokens; their length is reported as 1.");
-            mooncake_workload: String = own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
-                Preset::Str("conversation"), &TIMED_TRACE,
+            mooncake_workload: String = tacho(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
+                DefaultValue::Str("conversation"), &TIMED_TRACE,
                 "Trace of mooncake to read if --dataset-path is a directory.");
-            mooncake_slowdown_factor: f64 = own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
+            mooncake_slowdown_factor: f64 = tacho(&["--mooncake-slowdown-factor"], Float, "FACTOR", DefaultValue::Float(1.0), &TIMED_TRACE,
                 "Alias of --time-scale, its name in SGLang.");
-            servegen_start: f64 = own(&["--servegen-start"], Float, "SEC", Preset::Float(0.0), &TIMED_TRACE,
+            servegen_start: f64 = tacho(&["--servegen-start"], Float, "SEC", DefaultValue::Float(0.0), &TIMED_TRACE,
                 "Time in servegen's data at which the run starts; 72000 is 20:00 of the first day.").at_least(0);
-            hf_order: StreamOrder = own(&["--hf-order"], Choice(&StreamOrder::NAMES), "RELEASE", Preset::Str("5.1"), &HF,
+            hf_order: StreamOrder = tacho(&["--hf-order"], Choice(&StreamOrder::NAMES), "RELEASE", DefaultValue::Str("5.1"), &HF,
                 "Order of streamed rows, by release of the `datasets` library. 5.1 and later, 5.0, or 4 and earlier.") => named;
         ]
     }

@@ -14,10 +14,10 @@ use crate::args::shared::tags::{
 flags! {
     LoadArgs {
         COUNT [
-            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
+            seed: i64 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &LOAD,
                 "Seed of prompts, arrival times and adapter choice. The same seed makes the same requests at the same times as \
                  vLLM's command.").between(0.0, 4_294_967_295.0).tagged(SAVED_DEFAULT);
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(1000), &LOAD,
                 "Number of requests to send. Warm-up and probe requests are not counted.").tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LENGTH);
         ]
         CONCURRENCY [
@@ -26,17 +26,17 @@ flags! {
                  their latency.").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT | SETS_LEVEL);
         ]
         RATE [
-            request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
+            request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", DefaultValue::Float(f64::INFINITY), &LOAD,
                 "Mean arrival rate in requests per second (open loop). Arrival times are fixed before the run and do not wait for \
                  responses; inf sends everything at once.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL);
-            burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
+            burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", DefaultValue::Float(1.0), &LOAD,
                 "Shape of the gamma distribution of interarrival times. 1 is a Poisson process, below 1 is burstier, above 1 more \
                  even, inf a constant interval.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD);
-            probe_request_rate: f64 = vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &WARMUP,
+            probe_request_rate: f64 = vllm(&["--probe-request-rate"], Float, "RPS", DefaultValue::Float(0.0), &WARMUP,
                 "Rate of tiny extra requests that measure responsiveness. 0 sends none; they are reported separately.").between(0.0, 1e6).tagged(NEEDS_SERVER);
         ]
         WARMUPS [
-            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &WARMUP,
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", DefaultValue::Int(0), &WARMUP,
                 "Warm-up requests before the measurement. They repeat the first prompt.").tagged(NEEDS_SERVER);
             profile: bool = vllm(&["--profile"], Switch, "", Off, &WARMUP,
                 "Run the server's profiler during the run. Start the server with profiling enabled. The simulator's speed is \
@@ -54,25 +54,25 @@ flags! {
             ramp_up_start_rps: Option<i64> = vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the start of a ramp, 1 or more.")
                 .between(0.0, u32::MAX as f64).tagged(SETS_LEVEL);
             ramp_up_end_rps: Option<i64> = vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the end of a ramp.").between(0.0, u32::MAX as f64).tagged(SETS_LEVEL);
-            ready_check_timeout_sec: i64 = vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &WARMUP,
-                "Seconds to wait until the server answers a test request. 0 sends none.").between(-MOST_SECONDS, MOST_SECONDS);
+            ready_check_timeout_sec: i64 = vllm(&["--ready-check-timeout-sec"], Int, "SEC", DefaultValue::Int(0), &WARMUP,
+                "Seconds to wait until the server answers a test request. 0 sends none.").between(-MAX_SECONDS, MAX_SECONDS);
         ]
         LONGEST [
-            max_model_len: Option<u64> = own(&["--max-model-len"], Int, "TOKENS", Unset, &MODEL,
+            max_model_len: Option<u64> = tacho(&["--max-model-len"], Int, "TOKENS", Unset, &MODEL,
                 "Maximum tokens of prompt, history and output. Longer requests and turns are skipped.").at_least(1);
         ]
         PROFILER [
-            profile_batch_threshold: Option<i64> = own(&["--profile-batch-threshold"], Int, "N", Unset, &WARMUP,
+            profile_batch_threshold: Option<i64> = tacho(&["--profile-batch-threshold"], Int, "N", Unset, &WARMUP,
                 "Start the profiler of --profile when the server runs this many requests, by its /metrics.").at_least(1).needs(&["--profile"]);
-            profile_duration: Given<Duration> = own(&["--profile-duration"], Seconds, "SEC", Preset::Float(5.0), &WARMUP,
+            profile_duration: Given<Duration> = tacho(&["--profile-duration"], Seconds, "SEC", DefaultValue::Float(5.0), &WARMUP,
                 "Duration of such a profile. The end of the run ends it too.").positive().needs(&["--profile-batch-threshold"]);
         ]
         LIMITS [
-            prefill_concurrency: Option<usize> = own(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
+            prefill_concurrency: Option<usize> = tacho(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
                 "Maximum requests in prefill (sent, no first token yet).").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
-            request_cancellation_rate: f64 = own(&["--request-cancellation-rate"], Float, "PERCENT", Preset::Float(0.0), &sessions::USERS,
+            request_cancellation_rate: f64 = tacho(&["--request-cancellation-rate"], Float, "PERCENT", DefaultValue::Float(0.0), &sessions::USERS,
                 "Percentage of requests to cancel. Cancelled requests are counted separately, not as failures.").between(0.0, 100.0).tagged(SHAPES_LOAD);
-            request_cancellation_delay: Given<Duration> = own(&["--request-cancellation-delay"], Seconds, "SEC", Preset::Float(0.0), &sessions::USERS,
+            request_cancellation_delay: Given<Duration> = tacho(&["--request-cancellation-delay"], Seconds, "SEC", DefaultValue::Float(0.0), &sessions::USERS,
                 "Seconds after which such a request is cancelled.").needs(&["--request-cancellation-rate"]);
         ]
     }

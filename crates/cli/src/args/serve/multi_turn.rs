@@ -3,7 +3,7 @@
 use tacho_args::declare::*;
 
 use super::ServeArgs;
-use crate::{args::error::Refusal, args::shared::tags::SETS_LOAD};
+use crate::{args::error::ArgumentError, args::shared::tags::SETS_LOAD};
 
 pub(super) static MULTI_TURN: Group = group(
     "multi-turn options",
@@ -16,20 +16,20 @@ flags! {
         FLAGS [
             multi_turn: bool = switch(&["--multi-turn"], &MULTI_TURN,
                 "Run conversations, with the server's responses as history. --num-prompts is the number of conversations.").tagged(SETS_LOAD);
-            multi_turn_num_turns: i64 = own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns per conversation.");
-            multi_turn_min_turns: i64 = own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
+            multi_turn_num_turns: i64 = tacho(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", DefaultValue::Int(3), &MULTI_TURN, "Turns per conversation.");
+            multi_turn_min_turns: i64 = tacho(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", DefaultValue::Int(0), &MULTI_TURN,
                 "Minimum turns; their number is then random. 0 is --multi-turn-num-turns.");
-            multi_turn_max_turns: i64 = own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
+            multi_turn_max_turns: i64 = tacho(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", DefaultValue::Int(0), &MULTI_TURN,
                 "Maximum turns. 0 is --multi-turn-num-turns, and no limit for sharegpt.");
-            multi_turn_concurrency: Option<usize> = own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
+            multi_turn_concurrency: Option<usize> = tacho(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
                 "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1);
-            multi_turn_delay_ms: f64 = own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
-                .between(0.0, MOST_SECONDS * 1e3);
-            per_turn_input_len: i64 = own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
+            multi_turn_delay_ms: f64 = tacho(&["--multi-turn-delay-ms"], Float, "MS", DefaultValue::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
+                .between(0.0, MAX_SECONDS * 1e3);
+            per_turn_input_len: i64 = tacho(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", DefaultValue::Int(0), &MULTI_TURN,
                 "Tokens of each further question of random. 0 is --random-input-len.").at_least(0);
-            multi_turn_prefix_global_ratio: f64 = own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+            multi_turn_prefix_global_ratio: f64 = tacho(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", DefaultValue::Float(0.0), &MULTI_TURN,
                 "Fraction of a random question that all questions share. Above 0 no history is sent.");
-            multi_turn_prefix_conversation_ratio: f64 = own(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+            multi_turn_prefix_conversation_ratio: f64 = tacho(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", DefaultValue::Float(0.0), &MULTI_TURN,
                 "Fraction of a random question that the questions of a conversation share. Above 0 no history is sent.");
         ]
     }
@@ -63,12 +63,12 @@ impl ServeArgs {
         if !(flags.multi_turn || follows) {
             return None;
         }
-        let (turns, least, most) = (flags.multi_turn_num_turns, flags.multi_turn_min_turns, flags.multi_turn_max_turns);
+        let (turns, min, max) = (flags.multi_turn_num_turns, flags.multi_turn_min_turns, flags.multi_turn_max_turns);
         let or_turns = |value: i64| if value == 0 { turns } else { value };
         let clashes = ["--request-rate", "--ramp-up-strategy", "--workload", "--num-sessions", "--until"];
         Some(MultiTurnFlags {
-            turns: (or_turns(least), or_turns(most).max(if most == 0 { or_turns(least) } else { 0 })),
-            capped: most != 0,
+            turns: (or_turns(min), or_turns(max).max(if max == 0 { or_turns(min) } else { 0 })),
+            capped: max != 0,
             concurrency: flags.multi_turn_concurrency,
             delay_ms: flags.multi_turn_delay_ms,
             later_len: flags.per_turn_input_len,
@@ -90,29 +90,25 @@ impl MultiTurnFlags {
         self.dataset == "sharegpt"
     }
 
-    pub(super) fn check(&self) -> Result<(), Refusal> {
-        let refused = |flag, value: String, allowed: &str| Err(Refusal::range(flag, value, allowed));
+    pub(super) fn check(&self) -> Result<(), ArgumentError> {
+        let refused = |flag, value: String, allowed: &str| Err(ArgumentError::range(flag, value, allowed));
         if let Some(other) = self.clash {
             let flag = if self.is_shared_prefix() { "--gsp-num-turns" } else { "--multi-turn" };
-            return Err(Refusal::Together { flag, other });
+            return Err(ArgumentError::Together { flag, other });
         }
         if !matches!(self.dataset.as_str(), "random" | "sharegpt" | SHARED_PREFIX) {
             let other = "--dataset-name random, sharegpt or generated-shared-prefix";
-            return Err(Refusal::Alone { flag: "--multi-turn", other });
+            return Err(ArgumentError::Alone { flag: "--multi-turn", other });
         }
         if self.is_shared_prefix() && self.shared_turns < 2 {
             return refused("--gsp-num-turns", self.shared_turns.to_string(), "2 or more with --multi-turn");
         }
-        let (least, most) = self.turns;
-        if least < 1 || (most < least && (self.capped || !self.is_sharegpt())) {
-            return refused(
-                "--multi-turn-min-turns",
-                least.to_string(),
-                "1 or more, and at most --multi-turn-max-turns",
-            );
+        let (min, max) = self.turns;
+        if min < 1 || (max < min && (self.capped || !self.is_sharegpt())) {
+            return refused("--multi-turn-min-turns", min.to_string(), "1 or more, and at most --multi-turn-max-turns");
         }
-        if self.is_sharegpt() && self.capped && most == 1 {
-            return refused("--multi-turn-max-turns", most.to_string(), "2 or more, or 0 for no limit, with sharegpt");
+        if self.is_sharegpt() && self.capped && max == 1 {
+            return refused("--multi-turn-max-turns", max.to_string(), "2 or more, or 0 for no limit, with sharegpt");
         }
         let (all, own) = self.shared;
         if !((0.0..1.0).contains(&all) && (0.0..1.0).contains(&own) && all + own < 1.0) {
@@ -120,7 +116,7 @@ impl MultiTurnFlags {
             return refused("--multi-turn-prefix-global-ratio", value, "0 to 1 each, and less than 1 together");
         }
         if (self.is_sharegpt() || self.is_shared_prefix()) && all + own > 0.0 {
-            return Err(Refusal::Alone {
+            return Err(ArgumentError::Alone {
                 flag: "--multi-turn-prefix-global-ratio",
                 other: "--dataset-name random, of which parts can be shared",
             });

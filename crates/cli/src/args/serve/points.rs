@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 
 use super::{LoadArgs, ServeArgs, stops::filling};
-use crate::args::error::{ArgError, Refusal};
+use crate::args::error::{ArgError, ArgumentError};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, SETS_LOAD};
 
 pub(super) static POINTS: Group =
@@ -20,15 +20,15 @@ const PERCENTILES: &str = "--sweep-summary-percentiles";
 flags! {
     PointFlags? {
         FLAGS [
-            concurrency: Vec<Load> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
+            concurrency: Vec<Load> = tacho(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
                 "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
                  and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.").tagged(SETS_LOAD | ONE_RUN).excludes(&[RATE, "--max-concurrency", "--ramp-up-strategy", "--resume", "--rank", "--ranks"]) => concurrencies;
-            rate: Vec<Load> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.").tagged(SETS_LOAD | ONE_RUN).excludes(&["--request-rate", "--ramp-up-strategy", "--resume", "--rank", "--ranks"]) => rates;
-            factor: Option<i64> = own(&[FACTOR], Int, "N", Unset, &POINTS,
+            rate: Vec<Load> = tacho(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.").tagged(SETS_LOAD | ONE_RUN).excludes(&["--request-rate", "--ramp-up-strategy", "--resume", "--rank", "--ranks"]) => rates;
+            factor: Option<i64> = tacho(&[FACTOR], Int, "N", Unset, &POINTS,
                 "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6).needs(&[CONCURRENCY]);
-            percentiles: Vec<f64> = own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
+            percentiles: Vec<f64> = tacho(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
                 "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.").needs(&["--sweep-max-concurrency or --sweep-request-rate"]) => percentiles;
-            compare: Option<Vec<PathBuf>> = own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
+            compare: Option<Vec<PathBuf>> = tacho(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
                 "Compare two results, A and B, without a run. tacho compare does more.").tagged(ONE_RUN);
         ]
     }
@@ -80,38 +80,38 @@ impl PointArgs {
         Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare })
     }
 
-    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
         if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
-            return Err(Refusal::range("--compare", format!("{} files", files.len()), "two results, A and B"));
+            return Err(ArgumentError::range("--compare", format!("{} files", files.len()), "two results, A and B"));
         }
         match self.flag.filter(|_| args.repeats.runs > 1) {
-            Some(flag) => Err(Refusal::Together { flag, other: "--num-runs" }),
+            Some(flag) => Err(ArgumentError::Together { flag, other: "--num-runs" }),
             None => Ok(()),
         }
     }
 }
 
-fn concurrencies(setting: Setting<'_>) -> Result<Vec<Load>, Refusal> {
+fn concurrencies(setting: Setting<'_>) -> Result<Vec<Load>, ArgumentError> {
     let load = |part: &str| part.parse().ok().filter(|limit| *limit >= 1).map(Load::Concurrency);
     list(setting, load, "whole numbers from 1 on, with commas between")
 }
 
-fn rates(setting: Setting<'_>) -> Result<Vec<Load>, Refusal> {
+fn rates(setting: Setting<'_>) -> Result<Vec<Load>, ArgumentError> {
     let load = |part: &str| part.parse().ok().filter(|rate: &f64| *rate > 0.0).map(Load::Rate);
     list(setting, load, "rates above 0 or inf, with commas between")
 }
 
-fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, ArgumentError> {
     let read = |part: &str| part.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
     list(setting, read, "numbers from 0 to 100, with commas between")
 }
 
 /// A list with at least one part, or nothing if the flag is not given.
-fn list<T>(setting: Setting<'_>, read: fn(&str) -> Option<T>, allowed: &'static str) -> Result<Vec<T>, Refusal> {
+fn list<T>(setting: Setting<'_>, read: fn(&str) -> Option<T>, allowed: &'static str) -> Result<Vec<T>, ArgumentError> {
     let Some(text) = setting.value.as_str() else { return Ok(Vec::new()) };
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let list = parts.map(read).collect::<Option<Vec<T>>>().filter(|list| !list.is_empty());
-    list.ok_or_else(|| Refusal::range(setting.flag, text, allowed))
+    list.ok_or_else(|| ArgumentError::range(setting.flag, text, allowed))
 }
 
 impl ServeArgs {

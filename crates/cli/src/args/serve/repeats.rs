@@ -4,7 +4,7 @@ use tacho_args::declare::*;
 use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, WINDOW};
 
 pub(super) static REPEATS: Group =
@@ -13,15 +13,15 @@ pub(super) static REPEATS: Group =
 flags! {
     RepeatArgs {
         FLAGS [
-            runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
+            runs: usize = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(1), &REPEATS,
                 "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
                  NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0).tagged(NEEDS_SERVER | ONE_RUN);
             vary_seed: bool = switch(&["--vary-seed"], &REPEATS,
                 "Use another --seed for each run: SEED, SEED+1, … Without it, later runs hit the prefix cache.").tagged(NEEDS_SERVER).needs(&["--num-runs"]);
-            steady_state_threshold: f64 = own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
+            steady_state_threshold: f64 = tacho(&["--steady-state-threshold"], Float, "FRACTION", DefaultValue::Float(0.95), &REPEATS,
                 "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
                  --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0).tagged(WINDOW);
-            steady_state_min_window: Option<f64> = own(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
+            steady_state_min_window: Option<f64> = tacho(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
                 "Warn if that window is shorter (default: a tenth of the run, and 10 seconds).").tagged(WINDOW);
             no_steady_state: bool = switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window.").excludes(&["--steady-state-threshold", "--steady-state-min-window"]);
         ]
@@ -31,25 +31,25 @@ flags! {
 impl RepeatArgs {
     /// The rule of the steady-state window, if it is detected.
     pub(crate) fn window(&self) -> Option<WindowRule> {
-        let rule = WindowRule { threshold: self.steady_state_threshold, least: self.steady_state_min_window };
+        let rule = WindowRule { threshold: self.steady_state_threshold, min: self.steady_state_min_window };
         (!self.no_steady_state).then_some(rule)
     }
 
-    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
         let ServeArgs { load, own, ranks, points, .. } = args;
         if let Some(flag) = args.values.first_tagged(WINDOW) {
             if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {
-                return Err(Refusal::Alone { flag, other: "--max-concurrency" });
+                return Err(ArgumentError::Alone { flag, other: "--max-concurrency" });
             }
             // A schedule does not fill a concurrency limit.
             if load.request_rate.is_finite() || load.ramp_up_strategy.is_some() {
-                return Err(Refusal::Together { flag, other: "--request-rate" });
+                return Err(ArgumentError::Together { flag, other: "--request-rate" });
             }
         }
         match (&own.resume, ranks.rank.or(ranks.ranks)) {
             _ if self.runs < 2 => Ok(()),
-            (Some(_), _) => Err(Refusal::Together { flag: "--num-runs", other: "--resume" }),
-            (_, Some(_)) => Err(Refusal::Together { flag: "--num-runs", other: "--rank or --ranks" }),
+            (Some(_), _) => Err(ArgumentError::Together { flag: "--num-runs", other: "--resume" }),
+            (_, Some(_)) => Err(ArgumentError::Together { flag: "--num-runs", other: "--rank or --ranks" }),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use tacho_client::{Balance, Headers, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFT
 use tacho_core::secret::{is_secret_name, redact_url};
 
 use super::{ServeArgs, check::bad_header};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{NEEDS_SERVER, SAVED};
 
 pub(super) static REPLICAS: Group =
@@ -20,24 +20,24 @@ const SCHEMES: [&str; 4] = ["http://", "https://", "http+unix://", "@"];
 flags! {
     ReplicaArgs {
         FLAGS [
-            balance: Balance = own(&["--balance"], Choice(&["round-robin", "least-in-flight", "session", "prefix", "random"]), "POLICY",
-                Preset::Str("round-robin"), &REPLICAS,
+            balance: Balance = tacho(&["--balance"], Choice(&["round-robin", "least-in-flight", "session", "prefix", "random"]), "POLICY",
+                DefaultValue::Str("round-robin"), &REPLICAS,
                 "Distribution of requests over several --base-url. least-in-flight: to the replica with the fewest requests in flight; \
                  session: all requests of a session to one replica; prefix: prompts with the same beginning to one replica; random: \
                  by --seed.") => balance;
-            balance_prefix_len: i64 = own(&["--balance-prefix-len"], Int, "BYTES", Preset::Int(256), &REPLICAS,
+            balance_prefix_len: i64 = tacho(&["--balance-prefix-len"], Int, "BYTES", DefaultValue::Int(256), &REPLICAS,
                 "Bytes of the prompt that --balance prefix compares. A token id counts as 4.").between(1.0, 1e9);
             resolve_all: bool = switch(&["--resolve-all"], &REPLICAS,
                 "Treat every address (A, AAAA) of the host of --base-url as a replica.");
-            on_replica_failure: OnReplicaFailure = own(&["--on-replica-failure"], Choice(&OnReplicaFailure::NAMES), "POLICY",
-                Preset::Str("fail"), &REPLICAS,
+            on_replica_failure: OnReplicaFailure = tacho(&["--on-replica-failure"], Choice(&OnReplicaFailure::NAMES), "POLICY",
+                DefaultValue::Str("fail"), &REPLICAS,
                 "Effect of a replica that fails. fail: its requests fail; retry-elsewhere: a request that fails before its first token is \
                  sent to another replica, counted as a retry; remove: after 3 failed connections in a row it gets no more requests.")
                 => named;
-            response_header: Vec<String> = own(&["--response-header"], Repeated, "NAME", Unset, &REPLICAS,
+            response_header: Vec<String> = tacho(&["--response-header"], Repeated, "NAME", Unset, &REPLICAS,
                 "Response header to keep with each request, such as the replica that a router chose. Its values are groups of the report \
                  if there are at most 100. Can be repeated.");
-            session_header: Option<String> = own(&["--session-header"], Str, "NAME", Unset, &REPLICAS,
+            session_header: Option<String> = tacho(&["--session-header"], Str, "NAME", Unset, &REPLICAS,
                 "Request header with the session id, for routers (default: X-Session-ID).").tagged(SAVED);
         ]
     }
@@ -68,14 +68,14 @@ pub(super) fn split_urls(text: &str) -> Vec<&str> {
 }
 
 /// Replaces each `@FILE` in a list of addresses by the addresses in the file, one per line.
-pub(super) fn expanded(text: &str) -> Result<String, Refusal> {
+pub(super) fn expanded(text: &str) -> Result<String, ArgumentError> {
     let mut urls = Vec::new();
     for item in split_urls(text) {
         let Some(path) = item.strip_prefix('@') else {
             urls.push(item.to_owned());
             continue;
         };
-        let refused = |problem: String| Refusal::other(format!("--base-url @{path}: {problem}"));
+        let refused = |problem: String| ArgumentError::other(format!("--base-url @{path}: {problem}"));
         let lines = tacho_core::files::read_settings_text(path).map_err(|error| refused(error.to_string()))?;
         let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let before = urls.len();
@@ -95,27 +95,27 @@ impl ServeArgs {
 }
 
 /// Checks the flags for several servers and for headers of routers.
-pub(super) fn check(args: &ServeArgs) -> Result<(), Refusal> {
+pub(super) fn check(args: &ServeArgs) -> Result<(), ArgumentError> {
     let (urls, own) = (args.base_urls(), &args.replicas);
     if args.own.strict_parity && args.target.base_url.as_deref().is_some_and(|text| split_urls(text).len() > 1) {
-        return Err(Refusal::Together { flag: "--strict-parity", other: "several --base-url" });
+        return Err(ArgumentError::Together { flag: "--strict-parity", other: "several --base-url" });
     }
     let mut seen = HashSet::new();
     if let Some(twice) = urls.iter().find(|url| !seen.insert(*url)) {
         let url = redact_url(twice);
-        return Err(Refusal::other(format!("--base-url names {url} twice: a replica is given once")));
+        return Err(ArgumentError::other(format!("--base-url names {url} twice: a replica is given once")));
     }
     if urls.len() > MAX_REPLICAS {
         let count = urls.len();
-        return Err(Refusal::other(format!("--base-url names {count} servers: use at most {MAX_REPLICAS}")));
+        return Err(ArgumentError::other(format!("--base-url names {count} servers: use at most {MAX_REPLICAS}")));
     }
     let from_file = args.values.get("--base-url").as_str().is_some_and(|text| text.starts_with('@'));
     let several = urls.len() > 1 || own.resolve_all || from_file;
     if let Some(flag) = args.values.given_of(["--balance", "--on-replica-failure"]).next().filter(|_| !several) {
-        return Err(Refusal::Alone { flag, other: "several --base-url, or --resolve-all" });
+        return Err(ArgumentError::Alone { flag, other: "several --base-url, or --resolve-all" });
     }
     if args.values.is_given("--balance-prefix-len") && own.balance != Balance::Prefix(0) {
-        return Err(Refusal::Alone { flag: "--balance-prefix-len", other: "--balance prefix" });
+        return Err(ArgumentError::Alone { flag: "--balance-prefix-len", other: "--balance prefix" });
     }
     let names = own.response_header.iter().map(|name| ("--response-header", name));
     for (flag, name) in names.chain(own.session_header.iter().map(|name| ("--session-header", name))) {
@@ -125,7 +125,7 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Refusal> {
             return Err(bad_header(flag, name));
         }
         if flag == "--response-header" && is_secret_name(name) {
-            return Err(Refusal::other(format!(
+            return Err(ArgumentError::other(format!(
                 "{flag} {name}: its values may be secrets, which tacho does not store: remove it"
             )));
         }

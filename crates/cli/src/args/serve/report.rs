@@ -8,7 +8,7 @@ use tacho_metrics::GoodputLimits;
 
 use super::composite::{goodput, pairs, percentile_list};
 use super::groups::{FILES, LOG, REPORT};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{ONE_RUN, PER_CLASS};
 
 flags! {
@@ -36,7 +36,7 @@ flags! {
                 "Latencies to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue; of generated speech \
                  audio_ttfp, audio_rtf, audio_duration, audio_underrun. Separated by commas; default ttft,tpot,itl, or e2el for \
                  responses that are not streamed, and all of speech.");
-            metric_percentiles: Vec<f64> = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
+            metric_percentiles: Vec<f64> = vllm(&["--metric-percentiles"], Str, "LIST", DefaultValue::Str("99"), &REPORT,
                 "Percentiles to report, from 0 to 100, such as 50,90,99.") => percentiles;
             goodput: Option<GoodputLimits> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
                 "SLOs per request, in milliseconds, on ttft (of speech: the first audio), tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
@@ -45,7 +45,7 @@ flags! {
         PLOTS [
             plot_timeline: bool = vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
                 "Write an HTML timeline of all requests next to the result, also without --save-result.");
-            timeline_itl_thresholds: Given<String> = vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &FILES,
+            timeline_itl_thresholds: Given<String> = vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", DefaultValue::Str("25,50"), &FILES,
                 "Two ITL thresholds, in milliseconds, that set the colors of the timeline.");
             plot_dataset_stats: bool = vllm(&["--plot-dataset-stats"], Switch, "", Off, &FILES,
                 "Write a chart (PNG) of prompt and output lengths next to the result, also without --save-result.");
@@ -58,16 +58,16 @@ flags! {
     #[derive(Default)]
     Outputs {
         PAGE [
-            page: Option<PathBuf> = own(&["--report"], Str, "FILE", Unset, &LOG,
+            page: Option<PathBuf> = tacho(&["--report"], Str, "FILE", Unset, &LOG,
                 "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.").tagged(ONE_RUN);
-            card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG,
+            card: Option<PathBuf> = tacho(&["--card"], Str, "FILE", Unset, &LOG,
                 "Write a share card of the result, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats the \
                  run. The name ends in .png or .svg.").tagged(ONE_RUN);
         ]
         FILES_ROWS [
-            requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &FILES,
+            requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &FILES,
                 "Write one row per request, as .jsonl, .csv (without lists) or .parquet.").tagged(ONE_RUN);
-            summary: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &FILES,
+            summary: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &FILES,
                 "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.").tagged(ONE_RUN);
         ]
         CONSOLE [
@@ -94,7 +94,7 @@ impl FromWord for Destination {
 }
 
 /// Metadata to store. Redacts values whose name looks like a secret.
-fn metadata(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refusal> {
+fn metadata(setting: Setting<'_>) -> Result<Vec<(String, String)>, ArgumentError> {
     let mut facts = pairs(setting)?;
     for (_, value) in facts.iter_mut().filter(|(name, _)| is_secret_name(name)) {
         *value = REDACTED.to_owned();
@@ -102,6 +102,6 @@ fn metadata(setting: Setting<'_>) -> Result<Vec<(String, String)>, Refusal> {
     Ok(facts)
 }
 
-fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, ArgumentError> {
     percentile_list(&String::from_flag(setting))
 }

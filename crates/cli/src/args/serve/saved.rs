@@ -10,7 +10,7 @@ use tacho_run::serve::SAVED_VERSION;
 use tacho_workload::read_settings;
 
 use super::{ServeArgs, TABLE};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{SAVED, SAVED_DEFAULT};
 
 type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
@@ -60,7 +60,7 @@ impl ServeArgs {
                 "--served-model-name" => {}
                 "--ignore-eos" => words.extend(self.ignore_eos().then(|| flag.to_owned())),
                 "--cache-salt" => words.extend(decided.cache_salt.map(|salt| format!("{flag}={salt}"))),
-                "--max-concurrency" => words.extend(decided.max_concurrency.map(|most| format!("{flag}={most}"))),
+                "--max-concurrency" => words.extend(decided.max_concurrency.map(|max| format!("{flag}={max}"))),
                 _ => words.extend(self.values.words(flag)),
             }
         }
@@ -90,7 +90,7 @@ fn shown(headers: &[(String, String)]) -> Vec<String> {
 }
 
 /// Restores the settings of `--workload`. `None` if the file has none: then the flags alone determine what is sent.
-pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
+pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, ArgumentError> {
     let Some(path) = values.get("--workload").as_str().map(str::to_owned) else { return Ok(None) };
     // The run itself reports a file that cannot be read.
     let Ok(Some(settings)) = read_settings(Path::new(&path)) else { return Ok(None) };
@@ -116,8 +116,9 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
     let given: Vec<String> = Vec::from_json(values.get("--header")).unwrap_or_default();
     let headers = file.headers(settings.headers, &given)?;
     let classes = settings.class_headers.into_iter();
-    let class_headers =
-        classes.map(|(class, list)| Ok((class, file.headers(list, &given)?))).collect::<Result<Vec<_>, Refusal>>()?;
+    let class_headers = classes
+        .map(|(class, list)| Ok((class, file.headers(list, &given)?)))
+        .collect::<Result<Vec<_>, ArgumentError>>()?;
     let is_saved =
         |one: &String| class_headers.iter().any(|(_, list)| list.iter().any(|other| name(other) == name(one)));
     let mut all = headers;
@@ -146,7 +147,7 @@ struct File<'p> {
 
 impl File<'_> {
     /// Refuses a flag that would change the requests, and a secret that files do not keep and no flag gives.
-    fn check_given(&self, flag: &'static str, given: &Values, saved: &Values) -> Result<(), Refusal> {
+    fn check_given(&self, flag: &'static str, given: &Values, saved: &Values) -> Result<(), ArgumentError> {
         let (own, kept) = (given.get(flag), saved.get(flag));
         let has_secret = dumps(kept).contains(REDACTED);
         match given.is_given(flag) {
@@ -159,7 +160,7 @@ impl File<'_> {
     }
 
     /// The saved headers, with their secrets from the given ones.
-    fn headers(&self, saved: Vec<String>, given: &[String]) -> Result<Vec<String>, Refusal> {
+    fn headers(&self, saved: Vec<String>, given: &[String]) -> Result<Vec<String>, ArgumentError> {
         let whole = |header: String| {
             if !header.ends_with(&format!("={REDACTED}")) {
                 return Ok(header);
@@ -170,22 +171,22 @@ impl File<'_> {
         saved.into_iter().map(whole).collect()
     }
 
-    fn fixed(&self, flag: &'static str) -> Refusal {
+    fn fixed(&self, flag: &'static str) -> ArgumentError {
         let path = self.path;
-        Refusal::other(format!(
+        ArgumentError::other(format!(
             "{flag} would change the requests of --workload {path}, which are sent as they were saved: leave it out"
         ))
     }
 
-    fn missing(&self, flag: &'static str, what: &str) -> Refusal {
+    fn missing(&self, flag: &'static str, what: &str) -> ArgumentError {
         let path = self.path;
-        Refusal::other(format!(
+        ArgumentError::other(format!(
             "the requests of --workload {path} have {what} in {flag}, which files do not keep: pass {flag} again"
         ))
     }
 
-    fn wrong(&self, problem: String) -> Refusal {
-        Refusal::other(format!("--workload {}: {problem}", self.path))
+    fn wrong(&self, problem: String) -> ArgumentError {
+        ArgumentError::other(format!("--workload {}: {problem}", self.path))
     }
 }
 

@@ -11,16 +11,16 @@ use tacho_core::json::Dict;
 use tacho_loadgen::{Stage, Stages};
 
 use super::{ClassArgs, LoadArgs, ServeArgs, groups::LOAD, stops::StopArgs};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{PER_CLASS, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD};
 
 pub(crate) const FLAG: &str = "--stages";
-pub(super) const MOST_REQUESTS: usize = 10_000_000;
+pub(super) const MAX_REQUESTS: usize = 10_000_000;
 
 flags! {
     StageFlags {
         FLAGS [
-            stages: Option<Vec<String>> = own(&[FLAG], OneOrMore, "STAGES", Unset, &LOAD,
+            stages: Option<Vec<String>> = tacho(&[FLAG], OneOrMore, "STAGES", Unset, &LOAD,
                 "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
                  200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
                  concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=, \
@@ -56,11 +56,11 @@ pub(crate) struct StageArgs {
 }
 
 impl StageArgs {
-    pub(super) fn read(values: &Values, burstiness: f64) -> Result<Self, Refusal> {
+    pub(super) fn read(values: &Values, burstiness: f64) -> Result<Self, ArgumentError> {
         let Some(words) = StageFlags::from(values).stages else { return Ok(StageArgs::default()) };
         let list = grammar::read(&words, burstiness)?;
         let stages = Stages::new(list.iter().map(|arg| arg.stage.clone()).collect());
-        let stages = stages.map_err(|error| Refusal::other(format!("--stages: {error}")))?;
+        let stages = stages.map_err(|error| ArgumentError::other(format!("--stages: {error}")))?;
         Ok(StageArgs { list, stages: Some(stages), datasets: Vec::new() })
     }
 
@@ -114,22 +114,22 @@ impl StageArgs {
         self.list.iter().any(StageArg::varies_requests)
     }
 
-    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
         let Some(stages) = &self.stages else { return Ok(()) };
         let closed = self.is_closed_loop();
         let limited = closed && args.values.is_given("--max-concurrency");
         let clash = limited.then_some("--max-concurrency").or(args.self_timed().then_some("--self-timed"));
         if let Some(other) = clash {
-            return Err(Refusal::Together { flag: FLAG, other });
+            return Err(ArgumentError::Together { flag: FLAG, other });
         }
-        if stages.requests() > MOST_REQUESTS {
+        if stages.requests() > MAX_REQUESTS {
             let requests = stages.requests();
-            let text = format!("--stages: they send {requests} requests: use at most {MOST_REQUESTS}");
-            return Err(Refusal::other(text));
+            let text = format!("--stages: they send {requests} requests: use at most {MAX_REQUESTS}");
+            return Err(ArgumentError::other(text));
         }
         let own = self.list.iter().find(|arg| arg.varies_requests());
         match own {
-            Some(arg) if closed => Err(Refusal::other(format!(
+            Some(arg) if closed => Err(ArgumentError::other(format!(
                 "--stages: stage {:?} has its own lengths or dataset, but which requests a concurrency limit sends is not known \
                  in advance: remove them, or use a rate",
                 arg.stage.name

@@ -8,23 +8,23 @@ use tacho_record::metric::Known;
 use tacho_run::{FailureLimit, Precision};
 
 use super::{LoadArgs, ServeArgs, groups::ENDING};
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{SAVED, SETS_LENGTH, SETS_LOAD};
 
 /// Maximum number of requests prepared for a run with a duration.
-const MOST_PROMPTS: f64 = 1e7;
+const MAX_PROMPTS: f64 = 1e7;
 
 flags! {
     StopArgs? {
         FLAGS [
-            duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
+            duration: Option<Duration> = tacho(&["--duration"], Seconds, "SEC", Unset, &ENDING,
                 "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive().tagged(SETS_LOAD | SAVED | SETS_LENGTH);
-            until: Option<Precision> = own(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
+            until: Option<Precision> = tacho(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
                 "Stop when the metric is known this precisely: 'p99_ttft_ms:5%' is a 95% confidence interval of +/-5%. Needs \
                  --duration as the limit; may exceed --num-prompts.").needs(&["--duration"]).tagged(SETS_LENGTH) => precision;
-            grace: Given<Duration> = own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
+            grace: Given<Duration> = tacho(&["--grace"], Seconds, "SEC", DefaultValue::Float(30.0), &ENDING,
                 "Seconds for requests in flight to finish after --duration or a stop rule. Later ones are not counted.");
-            stop_on_failures: Option<FailureLimit> = own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
+            stop_on_failures: Option<FailureLimit> = tacho(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
                 "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.") => failure_limit;
             stop_on_overload: bool = switch(&["--stop-on-overload"], &ENDING,
                 "Stop if the server cannot sustain the request rate: the queue grows in each third of the run. Requests in flight get 2 s \
@@ -41,19 +41,19 @@ impl ServeArgs {
 }
 
 impl StopArgs {
-    pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), Refusal> {
-        if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
+    pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), ArgumentError> {
+        if self.duration.is_some() && load.num_prompts as f64 > MAX_PROMPTS {
             let seconds = float_repr(self.duration.unwrap_or_default().as_secs_f64());
             let allowed = "so little that at most 10000000 requests are due, or lower --request-rate";
-            return Err(Refusal::range("--duration", seconds, allowed));
+            return Err(ArgumentError::range("--duration", seconds, allowed));
         }
         Ok(())
     }
 }
 
-fn precision(setting: Setting<'_>) -> Result<Option<Precision>, Refusal> {
+fn precision(setting: Setting<'_>) -> Result<Option<Precision>, ArgumentError> {
     let Some(text) = setting.value.as_str() else { return Ok(None) };
-    let refused = |allowed| Refusal::range(setting.flag, text, allowed);
+    let refused = |allowed| ArgumentError::range(setting.flag, text, allowed);
     let parts = text.rsplit_once(':').and_then(|(metric, share)| {
         let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
         Some((metric.trim().to_owned(), percent / 100.0))
@@ -70,7 +70,7 @@ fn precision(setting: Setting<'_>) -> Result<Option<Precision>, Refusal> {
 }
 
 /// The limit of failed requests, if set: a fraction or a count.
-fn failure_limit(setting: Setting<'_>) -> Result<Option<FailureLimit>, Refusal> {
+fn failure_limit(setting: Setting<'_>) -> Result<Option<FailureLimit>, ArgumentError> {
     let Some(text) = setting.value.as_str() else { return Ok(None) };
     let limit = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse().ok().map(|percent: f64| FailureLimit::Share(percent / 100.0)),
@@ -78,7 +78,7 @@ fn failure_limit(setting: Setting<'_>) -> Result<Option<FailureLimit>, Refusal> 
     };
     let fits = |limit: &FailureLimit| !matches!(limit, FailureLimit::Share(share) if !(0.0..1.0).contains(share));
     let allowed = "a share such as 20%, or a number of requests";
-    limit.filter(fits).map(Some).ok_or_else(|| Refusal::range(setting.flag, text, allowed))
+    limit.filter(fits).map(Some).ok_or_else(|| ArgumentError::range(setting.flag, text, allowed))
 }
 
 /// Sets the number of requests for a run with a duration. If it is not known in advance, the number is that of the
@@ -120,7 +120,7 @@ mod tests {
         assert!(due_within(60.0, f64::INFINITY, Some((1.0, 10.0))).is_some_and(|count| (235..400).contains(&count)));
     }
 
-    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, Refusal>, text: &str) -> Option<T> {
+    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, ArgumentError>, text: &str) -> Option<T> {
         reader(Setting { flag: "--x", value: &text.into(), is_given: true }).ok().flatten()
     }
 

@@ -25,7 +25,7 @@ flags! {
                 "Deprecated: has no effect. tacho never runs code from a model repository.");
         ]
         ADDRESS [
-            backend: Given<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", Preset::Str("openai"), &SERVER,
+            backend: Given<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", DefaultValue::Str("openai"), &SERVER,
                 "Wire protocol of the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
                  chat completions; openai-responses: responses; openai-audio: transcriptions or translations; \
                  openai-realtime: transcriptions while audio is sent, over a WebSocket; \
@@ -38,10 +38,10 @@ flags! {
                 "Server address with scheme, instead of --host and --port. For https://, a path prefix, or a Unix socket: \
                  http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path. Several servers are replicas, see --balance: repeat \
                  the flag, separate them by commas, or name a file with one per line as @FILE.").joining().tagged(NEEDS_SERVER);
-            host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.").tagged(NEEDS_SERVER);
-            port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0).tagged(NEEDS_SERVER);
+            host: String = vllm(&["--host"], Str, "HOST", DefaultValue::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.").tagged(NEEDS_SERVER);
+            port: i64 = vllm(&["--port"], Int, "PORT", DefaultValue::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0).tagged(NEEDS_SERVER);
             /// Defaults to the backend's endpoint.
-            endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER,
+            endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", DefaultValue::Str("/v1/completions"), &SERVER,
                 "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
                  /v1/chat/completions, openai-embeddings /v1/embeddings.").tagged(SAVED);
             header: Vec<(String, String)> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
@@ -55,7 +55,7 @@ flags! {
             tokenizer: Option<String> = vllm(&["--tokenizer"], Str, "NAME", Unset, &MODEL,
                 "Tokenizer: a Hub id or a directory (default: the model's). It makes the prompts and counts tokens that the server \
                  does not report.");
-            tokenizer_mode: String = vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &MODEL,
+            tokenizer_mode: String = vllm(&["--tokenizer-mode"], Str, "MODE", DefaultValue::Str("auto"), &MODEL,
                 "Tokenizer format. auto prefers Mistral's own files if the model has them; hf and mistral force one. slow, cohere, \
                  kimi_k3, inkling and deepseek_v32, _v4 and _v41 count tokens like hf.");
         ]
@@ -64,7 +64,7 @@ flags! {
                 "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.").tagged(SAVED);
             lora_modules: Option<Vec<String>> = vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
                 "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.").tagged(PER_STAGE | SAVED);
-            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", Preset::Str("random"), &MODEL,
+            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", DefaultValue::Str("random"), &MODEL,
                 "Assignment of adapters to requests.") => lora_assignment;
         ]
         SETUP [
@@ -73,10 +73,10 @@ flags! {
             insecure: bool = vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not verify the server's TLS certificate.");
         ]
         KEYS [
-            api_key: Option<Secret> = own(&["--api-key"], Str, "KEY", Unset, &SERVER,
+            api_key: Option<Secret> = tacho(&["--api-key"], Str, "KEY", Unset, &SERVER,
                 "API key, sent as Authorization: Bearer KEY (default: $OPENAI_API_KEY). Other users of the machine can see the \
                  command line, but not the variable.");
-            endpoint_type: Option<BackendKind> = own(&["--endpoint-type"], BACKEND, "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
+            endpoint_type: Option<BackendKind> = tacho(&["--endpoint-type"], BACKEND, "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
         ]
         ..sign_in: SignInArgs;
     }

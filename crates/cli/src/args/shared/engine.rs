@@ -11,39 +11,39 @@ pub(crate) static CAPACITY: Group =
     group("engine capacity options", "engine options", "Devices, requests, tokens and blocks.");
 
 /// A flag of the engine that tacho reads too; without a help text, only for some backends.
-const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
-    Flag { origin: Origin::Engine, ..vllm(names, kind, "VALUE", preset, &ENGINE, help) }
+const fn read(names: &'static [&'static str], kind: Kind, default: DefaultValue, help: &'static str) -> Flag {
+    Flag { origin: Origin::Engine, ..vllm(names, kind, "VALUE", default, &ENGINE, help) }
 }
 
 /// Like `read`, for capacity limits of the engine.
-const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
-    Flag { group: &CAPACITY, ..read(names, kind, preset, help) }
+const fn capacity(names: &'static [&'static str], kind: Kind, default: DefaultValue, help: &'static str) -> Flag {
+    Flag { group: &CAPACITY, ..read(names, kind, default, help) }
 }
 
 flags! {
     /// Engine selection and settings. A token is declared so that it is known as a secret.
     EngineArgs {
         FLAGS [
-            model: String = read(&["--model"], Str, Preset::Str("Qwen/Qwen3-0.6B"), "Model: a directory or a Hub id.");
+            model: String = read(&["--model"], Str, DefaultValue::Str("Qwen/Qwen3-0.6B"), "Model: a directory or a Hub id.");
             /// `None` means the model's tokenizer.
             tokenizer: Option<String> = read(&["--tokenizer"], Str, Unset, "Tokenizer of the prompts (default: the model's).") => named;
-            tokenizer_mode: String = read(&["--tokenizer-mode"], Str, Preset::Str("auto"), "How the tokenizer is loaded.");
+            tokenizer_mode: String = read(&["--tokenizer-mode"], Str, DefaultValue::Str("auto"), "How the tokenizer is loaded.");
             trust_remote_code: bool = read(&["--trust-remote-code", "--no-trust-remote-code"], TriState, Off, "");
-            dtype: String = read(&["--dtype"], Str, Preset::Str("auto"), "Data type of weights and activations.");
-            seed: i64 = read(&["--seed"], Int, Preset::Int(0), "Seed of prompts, adapter choice and engine.");
+            dtype: String = read(&["--dtype"], Str, DefaultValue::Str("auto"), "Data type of weights and activations.");
+            seed: i64 = read(&["--seed"], Int, DefaultValue::Int(0), "Seed of prompts, adapter choice and engine.");
             tokenizer_revision: Option<String> = read(&["--tokenizer-revision"], Str, Unset, "Branch, tag or commit of the tokenizer on the Hub.") => named;
             max_model_len: Option<String> = capacity(&["--max-model-len"], Str, Unset, "Maximum tokens of prompt and output.") => named;
             quantization: Option<String> = read(&["--quantization", "-q"], Str, Unset, "Quantization of the weights.") => named;
             enforce_eager: bool = read(&["--enforce-eager", "--no-enforce-eager"], TriState, Off, "");
-            load_format: String = read(&["--load-format"], Str, Preset::Str("auto"), "");
+            load_format: String = read(&["--load-format"], Str, DefaultValue::Str("auto"), "");
             distributed_executor_backend: Option<String> = capacity(&["--distributed-executor-backend"], Str, Unset, "Launcher of the engine's processes.") => named;
-            tensor_parallel_size: i64 = capacity(&["--tensor-parallel-size", "-tp"], Int, Preset::Int(1), "Tensor-parallel size: devices per copy of the model.");
-            data_parallel_size: i64 = capacity(&["--data-parallel-size", "-dp"], Int, Preset::Int(1), "Data-parallel size: copies of the model. More than one needs --distributed-executor-backend external_launcher.");
+            tensor_parallel_size: i64 = capacity(&["--tensor-parallel-size", "-tp"], Int, DefaultValue::Int(1), "Tensor-parallel size: devices per copy of the model.");
+            data_parallel_size: i64 = capacity(&["--data-parallel-size", "-dp"], Int, DefaultValue::Int(1), "Data-parallel size: copies of the model. More than one needs --distributed-executor-backend external_launcher.");
             block_size: Option<i64> = capacity(&["--block-size"], Int, Unset, "Tokens per KV block.");
             num_gpu_blocks: Option<String> = capacity(&["--num-gpu-blocks-override"], Str, Unset, "Number of KV blocks.") => named;
             enable_prefix_caching: Option<bool> = capacity(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, Unset, "Enable or disable prefix caching.");
             enable_lora: bool = capacity(&["--enable-lora", "--no-enable-lora"], TriState, Unset, "Run with LoRA adapters. Needs --lora-path.");
-            max_loras: i64 = capacity(&["--max-loras"], Int, Preset::Int(1), "Maximum adapters per batch.");
+            max_loras: i64 = capacity(&["--max-loras"], Int, DefaultValue::Int(1), "Maximum adapters per batch.");
             max_num_batched_tokens: Option<String> = capacity(&["--max-num-batched-tokens"], Str, Unset, "Maximum tokens in an engine step.") => named;
             max_num_seqs: Option<i64> = capacity(&["--max-num-seqs"], Int, Unset, "Maximum requests in a batch.");
             - read(&["--hf-token"], Str, Unset, "");

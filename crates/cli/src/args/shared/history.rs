@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use tacho_args::declare::*;
 use tacho_args::repr::quoted;
 
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 
 pub(crate) static HISTORY: Group =
     group("history options", "tacho options", "A local store of results, which tacho history reads.");
 
-pub(crate) const DIRECTORY: Flag = own(
+pub(crate) const DIRECTORY: Flag = tacho(
     &["--history"],
     Kind::Str,
     "DIR",
-    Preset::Unset,
+    DefaultValue::Unset,
     &HISTORY,
     "Directory of a history, to which the result is added when the run ends. tacho history lists it, finds changes and makes a \
      site of it. TACHO_HISTORY sets it for all commands.",
 );
-pub(crate) const TAG: Flag = own(
+pub(crate) const TAG: Flag = tacho(
     &["--tag"],
     Kind::Str,
     "KEY=VALUE",
-    Preset::Unset,
+    DefaultValue::Unset,
     &HISTORY,
     "Tags of the result in the history, separated by commas, such as commit=1a2b3c4,branch=main. Can be repeated.",
 )
@@ -46,13 +46,13 @@ flags! {
 }
 
 /// Parses KEY=VALUE,…; a part without `=` belongs to the value before it.
-pub(crate) fn pairs(setting: Setting<'_>) -> Result<Pairs, Refusal> {
+pub(crate) fn pairs(setting: Setting<'_>) -> Result<Pairs, ArgumentError> {
     split(setting.flag, setting.value.as_str())
 }
 
 pub(crate) type Pairs = Vec<(String, String)>;
 
-pub(crate) fn split(flag: &str, text: Option<&str>) -> Result<Pairs, Refusal> {
+pub(crate) fn split(flag: &str, text: Option<&str>) -> Result<Pairs, ArgumentError> {
     let mut found = Pairs::new();
     for part in text.into_iter().flat_map(|text| text.split(',')) {
         match (part.split_once('='), found.last_mut()) {
@@ -60,7 +60,7 @@ pub(crate) fn split(flag: &str, text: Option<&str>) -> Result<Pairs, Refusal> {
                 found.push((key.trim().to_owned(), value.trim().to_owned()));
             }
             (None, Some((_, before))) => *before += &format!(",{part}"),
-            _ => return Err(Refusal::other(format!("{} {}: write KEY=VALUE", flag, quoted(part)))),
+            _ => return Err(ArgumentError::other(format!("{} {}: write KEY=VALUE", flag, quoted(part)))),
         }
     }
     Ok(found)

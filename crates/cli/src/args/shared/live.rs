@@ -16,11 +16,11 @@ pub(crate) const SCREEN: Flag = switch(
 )
 .tagged(tags::SCREEN)
 .excludes(&["--show-stdout"]);
-pub(crate) const HTTP: Flag = own(
+pub(crate) const HTTP: Flag = tacho(
     &["--live-http"],
     Kind::OptionalStr,
     "PORT",
-    Preset::Unset,
+    DefaultValue::Unset,
     &LIVE,
     "Serve a live view for a browser on 127.0.0.1, at PORT or any free port. The address with its token is printed; \
      /metrics is OpenMetrics. From another machine: ssh -L PORT:127.0.0.1:PORT.",

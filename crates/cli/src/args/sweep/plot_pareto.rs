@@ -24,16 +24,16 @@ flags! {
     ParetoFlags {
         FLAGS [
             words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
-            user_count_var: Given<String> = vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
+            user_count_var: Given<String> = vllm(&["--user-count-var"], Str, "KEY", DefaultValue::Str("max_concurrency"), &OPTIONS,
                 "Key with the number of users (max_concurrent_requests if it is missing): tok/s/user is the output throughput divided by it. If unset, 1000 / mean TPOT.");
             gpu_count_var: Option<String> = vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
                 "Key with the number of GPUs (default: num_gpus, gpu_count, or the product of the parallel sizes).");
-            label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
+            label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", DefaultValue::Str("max_concurrency,gpu_count"), &OPTIONS,
                 "Keys to write at the points of the frontier, separated by commas. If unset, what was swept.");
             dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the path of the figure without drawing it.");
-            svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
-            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write an interactive page with the figure.");
-            strict_parity: bool = own(&["--strict-parity"], Switch, "", Off, &FORMATS,
+            svg: bool = tacho(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
+            html: bool = tacho(&["--html"], Switch, "", Off, &FORMATS, "Write an interactive page with the figure.");
+            strict_parity: bool = tacho(&["--strict-parity"], Switch, "", Off, &FORMATS,
                 "As vLLM: every run is a point, equal points stay, and users are counted by --user-count-var. Otherwise the runs of a setting are averaged.");
         ]
     }

@@ -18,17 +18,17 @@ const VARIABLES: &[&str] = &["request_rate", "max_concurrency", "sessions_concur
 
 flags! {
     /// Output directory, repetitions, and live view.
-    PlaceArgs {
+    OutputArgs {
         OUTPUT [
             show_stdout: bool = vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands.");
         ]
         DIRECTORY [
-            output_dir: String = vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Directory of all experiments.");
+            output_dir: String = vllm(&["-o", "--output-dir"], Str, "DIR", DefaultValue::Str("results"), &OPTIONS, "Directory of all experiments.");
             experiment_name: Option<String> = vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
                 "Directory of this experiment in it (default: the current time).");
         ]
         RUNS [
-            num_runs: Given<usize> = vllm(&["--num-runs"], Int, "N", Preset::Int(3), &OPTIONS, "Runs per combination.").at_least(1);
+            num_runs: Given<usize> = vllm(&["--num-runs"], Int, "N", DefaultValue::Int(3), &OPTIONS, "Runs per combination.").at_least(1);
         ]
         ENDING [
             dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands without running them.");
@@ -50,17 +50,17 @@ flags! {
                 "Command to run after each benchmark (default: reset the server's caches).");
         ]
         PARAMETERS [
-            server_ready_timeout: Given<u64> = vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
-                "Seconds that a server may take to become ready. A server that runs already is not waited for unless this is set.").between(0.0, MOST_SECONDS);
+            server_ready_timeout: Given<u64> = vllm(&["--server-ready-timeout"], Int, "SEC", DefaultValue::Int(300), &COMMANDS,
+                "Seconds that a server may take to become ready. A server that runs already is not waited for unless this is set.").between(0.0, MAX_SECONDS);
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server: a list of objects, or an object of named ones.");
-            link_vars: String = vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
+            link_vars: String = vllm(&["--link-vars"], Str, "LINKS", DefaultValue::Str(""), &COMMANDS,
                 "Keys that must be equal, as serve_key=bench_key,... Other combinations are skipped.");
             bench_params: Option<String> = vllm(&["--bench-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the benchmark. Each is combined with each of the server's.");
         ]
         REPEATS [
-            warmup_num_prompts: usize = vllm(&["--warmup-num-prompts"], Int, "N", Preset::Int(0), &OPTIONS,
+            warmup_num_prompts: usize = vllm(&["--warmup-num-prompts"], Int, "N", DefaultValue::Int(0), &OPTIONS,
                 "Prompts of a warm-up run before each combination.").at_least(0);
             continue_on_error: bool = vllm(&["--continue-on-error"], Switch, "", Off, &OPTIONS,
                 "Continue after a failed run. It is recorded, and the exit code is 1.");
@@ -68,7 +68,7 @@ flags! {
         OURS [
             sim: bool = switch(&["--sim"], &OWN, "Use the built-in simulator as the server. Its parameters are those of tacho sim.");
         ]
-        ..place: PlaceArgs;
+        ..output: OutputArgs;
         ..ranks: RankArgs;
     }
 }
@@ -109,8 +109,8 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
 flags! {
     WorkloadFlags {
         WORKLOAD_FLAGS [
-            workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
-            workload_iters: usize = vllm(&["--workload-iters"], Int, "N", Preset::Int(10), &WORKLOAD,
+            workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
+            workload_iters: usize = vllm(&["--workload-iters"], Int, "N", DefaultValue::Int(10), &WORKLOAD,
                 "Load levels to explore, including the two that find the ends of the range.").at_least(2);
         ]
     }
@@ -137,16 +137,16 @@ flags! {
         SLA_FLAGS [
             sla_params: Option<String> = vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
                 "JSON file with SLOs: a list of objects of conditions such as {\"p99_ttft_ms\": \"<=200\"}.");
-            sla_variable: LoadVariable = vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "Variable to search.") => load_variable;
-            sla_iters: Given<usize> = vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
+            sla_variable: LoadVariable = vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &SLA, "Variable to search.") => load_variable;
+            sla_iters: Given<usize> = vllm(&["--sla-iters"], Int, "N", DefaultValue::Int(10), &SLA,
                 "Load levels to explore without SLOs, as serve_workload does.").at_least(2);
-            sla_tolerance: f64 = own(&["--sla-tolerance"], Float, "FRACTION", Preset::Float(0.02), &SLA,
+            sla_tolerance: f64 = tacho(&["--sla-tolerance"], Float, "FRACTION", DefaultValue::Float(0.02), &SLA,
                 "Precision of the answer: 0.02 stops when its 95% range is within +/-4.5%, other values in proportion. 0 searches in \
                  single steps, as vLLM does.").between(0.0, 1.0);
-            sla_seconds: Option<f64> = own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
+            sla_seconds: Option<f64> = tacho(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
                 "Minimum duration of a run near the answer; --num-prompts follows from it. Default: the smaller of 50 times the largest latency limit and \
                  the time of 10,000 requests, clamped to 5-120 s and a fifth of --sla-budget, and at least 4 response times. Early runs are shorter.").positive();
-            sla_budget: f64 = own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
+            sla_budget: f64 = tacho(&["--sla-budget"], Seconds, "SEC", DefaultValue::Float(120.0), &SLA,
                 "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance.");
         ]
     }
@@ -175,16 +175,16 @@ pub(crate) static STARTUP: Table = Table {
 flags! {
     StartupSweepArgs {
         STARTUP_FLAGS [
-            startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,
+            startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", DefaultValue::Str("vllm bench startup"), &COMMANDS,
                 "Command that benchmarks the start-up. If unset, tacho runs its own start-up benchmark.");
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server. Those that the benchmark does not have are skipped.");
             startup_params: Option<String> = vllm(&["--startup-params"], Str, "FILE", Unset, &COMMANDS, "JSON file with parameter sets of the benchmark.");
             strict_params: bool = vllm(&["--strict-params"], Switch, "", Off, &COMMANDS, "Refuse parameters that the benchmark does not have.");
         ]
-        ..place: PlaceArgs;
+        ..output: OutputArgs;
     }
 }
 
 /// Start-ups are measured once by default.
-const ONE_RUN: &[Flag] = &[Flag { preset: Preset::Int(1), ..RUNS[0] }];
+const ONE_RUN: &[Flag] = &[Flag { default: DefaultValue::Int(1), ..RUNS[0] }];

@@ -44,7 +44,7 @@ fn the_rows_are_vllms_flags_in_vllms_order() {
 
 pub(super) fn assert_default(flag: &Flag, theirs: &Json) {
     let name = flag.names[0];
-    let ours = flag.preset.value();
+    let ours = flag.default.value();
     if name == "--request-id-prefix" {
         let hex = ours.as_str().and_then(|id| id.strip_prefix("bench-")).and_then(|id| id.strip_suffix('-')).unwrap();
         assert!(hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_hexdigit()), "{hex}");

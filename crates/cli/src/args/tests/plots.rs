@@ -22,7 +22,7 @@ fn assert_like(table: &Table, golden: &str) {
             Kind::Help => assert_eq!(strings, ["-h", "--help"]),
             _ => {
                 assert_eq!(strings, flag.names, "{name}");
-                assert_eq!(dumps(&flag.preset.value()), option["default"].to_string(), "{name}");
+                assert_eq!(dumps(&flag.default.value()), option["default"].to_string(), "{name}");
             }
         }
     }

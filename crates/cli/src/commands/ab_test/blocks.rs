@@ -115,7 +115,7 @@ impl<'a> Measured<'a> {
             Server::Url(url) => self.run(arm, url, pair, sink)?,
             Server::Command(_) => {
                 let command = &self.commands[arm as usize];
-                let ready = u64::try_from(self.load.load.ready_check_timeout_sec).ok().filter(|most| *most > 0);
+                let ready = u64::try_from(self.load.load.ready_check_timeout_sec).ok().filter(|max| *max > 0);
                 let host = Commands::new(&supervised(false)?, ready.unwrap_or(READY), is_tacho(command), &self.screen);
                 let log = self.log.with_extension(if arm == Arm::A { "a.log" } else { "b.log" });
                 let started = host.start(command, &[], &log, &self.screen);
@@ -143,8 +143,8 @@ impl<'a> Measured<'a> {
     fn adjust(&mut self, seconds: f64) {
         if let Some(block) = self.args.block.filter(|_| !self.load.load.request_rate.is_finite()) {
             let speed = self.speeds.iter().sum::<f64>() / self.speeds.len() as f64;
-            let least = self.load.load.max_concurrency.map_or(2, |limit| 2 * limit as i64);
-            self.requests = Some(((speed * block).round() as i64).max(least));
+            let min = self.load.load.max_concurrency.map_or(2, |limit| 2 * limit as i64);
+            self.requests = Some(((speed * block).round() as i64).max(min));
         }
         let requests =
             self.requests.map_or_else(|| "as given".to_owned(), |requests| format!("of {requests} requests"));

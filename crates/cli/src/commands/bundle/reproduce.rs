@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
     let samples: Vec<&Samples> = records.iter().map(|record| &record.measured.samples).collect();
     let margin = flags.margin.unwrap_or_default();
     let found = agreement(&opened.record.measured.samples, &samples, margin, flags.confidence);
-    let failures = FailureRule { most: None }.judge(&stored(std::slice::from_ref(&opened.record))?, &stored(&records)?);
+    let failures = FailureRule { max: None }.judge(&stored(std::slice::from_ref(&opened.record))?, &stored(&records)?);
     let answer = match failures.judgement {
         // Times that the client may have made itself decide nothing.
         _ if records.iter().any(|record| !kept_up(record)) => Agreement::Inconclusive,
@@ -106,14 +106,14 @@ impl Again {
         let screen = Screen::open(&serve.live, true, Progress::Hidden)?;
         let mut plan = ServePlan { hub: hub(), ..plan::of(serve, self.simulator.as_ref())? };
         plan.tokenizer = self.source.plan(&plan.hub)?.tokenizer;
-        let place = args.flags.result_dir.as_ref().map(|directory| directory.join(format!("reproduced-{number}.json")));
-        plan.log = place.as_ref().map(|path| LogPlan {
+        let log = args.flags.result_dir.as_ref().map(|directory| directory.join(format!("reproduced-{number}.json")));
+        plan.log = log.as_ref().map(|path| LogPlan {
             directory: path.with_extension("rows"),
             start: LogStart::AtOnce,
             required: true,
             tacho: format!("tacho {}", build()),
             command: Vec::new(),
-            room: LogPlan::ROOM,
+            memory: LogPlan::MEMORY,
         });
         let contact = if self.builtin { Contact::Minimal } else { Contact::Server };
         let prepared = prepare(&plan, contact, &screen)?;
@@ -124,7 +124,7 @@ impl Again {
         let record = run_serve(&plan, prepared, &interrupt.stop, &screen)?;
         // An error if no request succeeded.
         verdict(serve, &record)?;
-        if let Some(path) = place {
+        if let Some(path) = log {
             save(&record, &path, Detail::PerRequest, SaveMode::New)?;
             saved(&path);
         }

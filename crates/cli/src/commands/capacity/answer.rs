@@ -10,10 +10,10 @@ use tacho_report::{json::write_text, style::short};
 use crate::{args::capacity::CapacityFlags, commands::say, exit::saved};
 
 /// What is searched, and how long at most.
-pub(super) fn header(place: &str, flags: &CapacityFlags) -> String {
+pub(super) fn header(server: &str, flags: &CapacityFlags) -> String {
     let slos: Vec<String> = flags.slos.iter().map(Criterion::spoken).collect();
     format!(
-        "capacity of {place} in {} for {}: up to {} s of load (--budget)",
+        "capacity of {server} in {} for {}: up to {} s of load (--budget)",
         flags.by.unit(),
         slos.join(" and "),
         flags.budget
@@ -40,8 +40,8 @@ struct Answer<'a> {
 impl Answer<'_> {
     /// Today's load, and how far the largest load that met the SLOs is above it.
     fn headroom(&self) -> Option<(f64, f64)> {
-        let (load, most) = self.flags.load.zip(self.found.max_measured)?;
-        Some((load, most / load - 1.0))
+        let (load, max) = self.flags.load.zip(self.found.max_measured)?;
+        Some((load, max / load - 1.0))
     }
 
     /// Whether today's load may exceed the capacity or not, by the range of the estimate.
@@ -51,8 +51,8 @@ impl Answer<'_> {
 
     /// The target load, and the servers that carry it.
     fn replicas(&self) -> Option<(f64, f64)> {
-        let (target, most) = self.flags.target.zip(self.found.max_measured)?;
-        Some((target, (target / most).ceil()))
+        let (target, max) = self.flags.target.zip(self.found.max_measured)?;
+        Some((target, (target / max).ceil()))
     }
 
     /// The fewest and the most servers that the range of the estimate allows.
@@ -120,10 +120,10 @@ impl Answer<'_> {
         let slos: Vec<String> = self.flags.slos.iter().map(Criterion::spoken).collect();
         let (slos, unit) = (slos.join(" and "), self.unit);
         match (self.found.verdict, self.found.max_measured) {
-            (Verdict::Inconclusive, Some(most)) => format!("Inconclusive: {most} {unit} was measured and met {slos}"),
+            (Verdict::Inconclusive, Some(max)) => format!("Inconclusive: {max} {unit} was measured and met {slos}"),
             (Verdict::Inconclusive, None) => format!("Inconclusive: no load met {slos} for certain"),
             (Verdict::Unlimited, _) => format!("Any load meets {slos}: all requests of the first run at once did"),
-            (_, Some(most)) => format!("Capacity: {most} {unit}, measured and met: {slos}"),
+            (_, Some(max)) => format!("Capacity: {max} {unit}, measured and met: {slos}"),
             (_, None) => format!("No load meets {slos}: even an almost idle server misses it"),
         }
     }

@@ -12,9 +12,9 @@ use crate::{args::history::SiteArgs, commands::sweep::make_directory};
 /// Writes the pages of the entries, then the index. An entry without a page is left out of the index.
 pub(crate) fn run(args: &SiteArgs) -> anyhow::Result<Exit> {
     let mut entries = some(&args.history, &args.filter)?;
-    let place = args.output.as_deref().unwrap_or(Path::new("."));
-    make_directory(&place.join("runs"), "--output-dir")?;
-    let write = |name: &str, text: &str| write_text(&place.join(name), text);
+    let directory = args.output.as_deref().unwrap_or(Path::new("."));
+    make_directory(&directory.join("runs"), "--output-dir")?;
+    let write = |name: &str, text: &str| write_text(&directory.join(name), text);
     let mut failed = Vec::new();
     for entry in &entries {
         match stored(&args.history, entry).and_then(|result| Ok(entry_page(entry, &result)?)) {
@@ -27,6 +27,6 @@ pub(crate) fn run(args: &SiteArgs) -> anyhow::Result<Exit> {
     }
     entries.retain(|entry| !failed.contains(&entry.id));
     write("index.html", &index(&args.title, &entries))?;
-    saved(place.join("index.html"));
+    saved(directory.join("index.html"));
     Ok(Exit::Done)
 }

@@ -12,11 +12,11 @@ use crate::{args::serve::ServeArgs, commands::history::store::Store, exit::Misus
 
 /// Directory and name of the result file and its side files, `None` if no file is requested; and the history.
 pub(super) struct Destination {
-    file: Option<Place>,
+    file: Option<ResultFile>,
     history: Option<Store>,
 }
 
-struct Place {
+struct ResultFile {
     directory: Option<PathBuf>,
     /// `None` if only side files are requested.
     mode: Option<SaveMode>,
@@ -48,14 +48,14 @@ impl Destination {
         if report.result_filename.is_some() && named.is_dir() {
             return Err(anyhow!("{} is a directory, not a file: check --result-filename", named.display()));
         }
-        Ok(Destination { file: Some(Place { directory, mode }), history })
+        Ok(Destination { file: Some(ResultFile { directory, mode }), history })
     }
 
     /// The path of the result file, whether or not the file itself is requested.
     pub(super) fn path(&self, args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
-        let place = self.file.as_ref()?;
+        let location = self.file.as_ref()?;
         let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
-        let path = names::result_path(&record.setup, place.directory.as_deref(), name);
+        let path = names::result_path(&record.setup, location.directory.as_deref(), name);
         // A name given by the user already includes the run's name; a file shared by all runs does not.
         let own = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
         Some(own.map_or(path.clone(), |own| of_run(&path, own)))
@@ -63,7 +63,7 @@ impl Destination {
 
     /// Writes the result and its side file and returns the path. Falls back to another location if that fails.
     pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Option<PathBuf>> {
-        let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(None) };
+        let Some(mode) = self.file.as_ref().and_then(|location| location.mode) else { return Ok(None) };
         let Some(path) = self.path(args, record) else { return Ok(None) };
         let detail = detail(args);
         if let Err(error) = save(record, &path, detail, mode) {
@@ -104,11 +104,11 @@ fn check_writable(directory: &Path) -> anyhow::Result<()> {
 fn rescue(record: &RunRecord, path: &Path, requested: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);
-    for (detail, place) in [(requested, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
-        for place in free_names(place) {
-            if save(record, &place, detail, SaveMode::New).is_ok() {
+    for (detail, location) in [(requested, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
+        for location in free_names(location) {
+            if save(record, &location, detail, SaveMode::New).is_ok() {
                 let what = if detail != requested { "the result without its details" } else { "the result" };
-                return error.context(format!("{what} was saved to {} instead", place.display()));
+                return error.context(format!("{what} was saved to {} instead", location.display()));
             }
         }
     }

@@ -30,14 +30,14 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         (None, None) if saved => LogStart::AtOnce,
         (None, None) => LogStart::AfterAMinute,
     };
-    let directory = given.map_or_else(|| preset(args), PathBuf::from);
+    let directory = given.map_or_else(|| default_directory(args), PathBuf::from);
     Some(LogPlan {
         directory,
         start,
         required: given.is_some(),
         tacho: format!("tacho {}", build()),
         command: redact_words(command),
-        room: LogPlan::ROOM,
+        memory: LogPlan::MEMORY,
     })
 }
 
@@ -50,12 +50,12 @@ pub(in crate::commands) fn required(directory: &str, values: &Values) -> LogPlan
         required: true,
         tacho: format!("tacho {}", build()),
         command: redact_words(&command),
-        room: LogPlan::ROOM,
+        memory: LogPlan::MEMORY,
     }
 }
 
 /// The default path: next to the result, with a temporary name until the result's name is known.
-fn preset(args: &ServeArgs) -> PathBuf {
+fn default_directory(args: &ServeArgs) -> PathBuf {
     let directory = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
     match &args.report.result_filename {
         Some(name) => unused(&directory.join(name).with_extension(ENDING)),
@@ -77,7 +77,7 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
     Some(match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
         Some(result) => {
             let renamed = unused(&result.with_extension(ENDING));
-            for rank in 1..plan.ranks.as_ref().map_or(1, |place| place.ranks) {
+            for rank in 1..plan.ranks.as_ref().map_or(1, |location| location.ranks) {
                 let ending = format!("rank{rank}.{ENDING}");
                 let _ = std::fs::rename(log.directory.with_extension(&ending), renamed.with_extension(&ending));
             }

@@ -98,8 +98,8 @@ fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {
 
 /// The path of a base URL, unnormalized: vLLM appends to it as is.
 pub(in crate::commands) fn base_path(base_url: &str) -> &str {
-    let place = base_url.split_once("://").map_or(base_url, |(_, place)| place);
-    place.find('/').map_or("", |at| &place[at..])
+    let authority = base_url.split_once("://").map_or(base_url, |(_, authority)| authority);
+    authority.find('/').map_or("", |at| &authority[at..])
 }
 
 fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSpec> {

@@ -9,21 +9,21 @@ use crate::exit::{Exit, Misused};
 use crate::{args::serve::ServeArgs, args::shared::ranks::RankArgs, interrupt::Interrupt};
 
 /// This process's membership, if it is one of several ranks.
-pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
+pub(super) fn membership(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
     if args.own.dry_run {
         return Ok(None);
     }
-    let place = found(&args.ranks)?;
-    if let Some(place) = &place {
+    let membership = found(&args.ranks)?;
+    if let Some(membership) = &membership {
         check(args)?;
-        if let Some((limit, stage)) = args.stages.smallest_limit().filter(|(limit, _)| *limit < place.ranks) {
-            let ranks = place.ranks;
+        if let Some((limit, stage)) = args.stages.smallest_limit().filter(|(limit, _)| *limit < membership.ranks) {
+            let ranks = membership.ranks;
             return misused(format!(
                 "--stages: stage {stage:?} has a concurrency limit of {limit}, and there are {ranks} ranks: use at least {ranks}"
             ));
         }
     }
-    Ok(place)
+    Ok(membership)
 }
 
 pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Membership>> {
@@ -65,16 +65,16 @@ fn misused<T>(text: impl Into<String>) -> anyhow::Result<T> {
 /// Runs the share of a rank other than 0. It prints nothing: rank 0 reports for all.
 pub(in crate::commands) fn share(
     args: &ServeArgs,
-    place: &Membership,
+    membership: &Membership,
     command: &[String],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
     let simulator = simulator::start(args)?;
     let mut log = log::plan(args, command);
-    if let Some(log) = log.as_mut().filter(|_| place.policy.gather == Gather::Files) {
+    if let Some(log) = log.as_mut().filter(|_| membership.policy.gather == Gather::Files) {
         (log.start, log.required) = (LogStart::AtOnce, true);
     }
-    let mut plan = ServePlan { log, ranks: Some(place.clone()), ..plan::of(args, simulator.as_ref())? };
+    let mut plan = ServePlan { log, ranks: Some(membership.clone()), ..plan::of(args, simulator.as_ref())? };
     if !args.own.sim {
         // Rank 0 has already checked and warmed up the server.
         plan.traffic.ready_timeout = std::time::Duration::ZERO;

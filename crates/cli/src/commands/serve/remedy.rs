@@ -8,21 +8,21 @@ use crate::{args::serve::ServeArgs, exit::Advised};
 
 /// Advice for a failure that all requests share.
 pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
-    Way::of(args, first.ttft > 0.0).remedy(first.failure?, &first.error.to_lowercase())
+    Attempt::of(args, first.ttft > 0.0).remedy(first.failure?, &first.error.to_lowercase())
 }
 
 /// Adds advice to the error of a server that never became ready.
 pub(super) fn advised(args: &ServeArgs, error: Error) -> anyhow::Error {
     match &error {
         Error::NotReady { reason, kind: Some(kind) } => {
-            let advice = Way::of(args, false).remedy(*kind, &reason.to_lowercase());
+            let advice = Attempt::of(args, false).remedy(*kind, &reason.to_lowercase());
             Advised::new(error.to_string(), advice).into()
         }
         _ => error.into(),
     }
 }
 
-struct Way {
+struct Attempt {
     keyed: bool,
     signs_in: bool,
     url: String,
@@ -30,7 +30,7 @@ struct Way {
     has_begun: bool,
 }
 
-impl Way {
+impl Attempt {
     fn of(args: &ServeArgs, has_begun: bool) -> Self {
         let keyed = args.target.api_key.is_some()
             || !args.target.header.is_empty()
@@ -38,7 +38,7 @@ impl Way {
         let signs_in = args.target.sign_in.ways().next().is_some();
         let model = args.target.served_model_name.as_deref().or(args.target.model.as_deref()).unwrap_or("MODEL");
         let endpoint = args.endpoint().replace("{model}", model);
-        Way { keyed, signs_in, url: args.base_url(), endpoint, has_begun }
+        Attempt { keyed, signs_in, url: args.base_url(), endpoint, has_begun }
     }
 
     /// Advice for a failure; `error` is lower case.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn usual_failures_have_a_remedy() {
-        let way = |secure: bool| Way {
+        let attempt = |secure: bool| Attempt {
             keyed: false,
             signs_in: false,
             url: format!("http{}://h:1", if secure { "s" } else { "" }),
@@ -169,35 +169,40 @@ mod tests {
             (FailureKind::Http(502), "<html><body>bad gateway", "web page"),
             (FailureKind::Malformed, "the answer's head is not http/1.1", "https://"),
         ] {
-            let advice = way(false).remedy(kind, error).unwrap_or_default();
+            let advice = attempt(false).remedy(kind, error).unwrap_or_default();
             assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");
         }
         let fields = "unprocessable entity (422): unexpected fields in the request: {'ignore_eos'}";
         let full = "bad request (400): the request exceeds the available context size, try increasing it";
-        for (way, kind, error, wanted) in [
-            (way(false), FailureKind::Http(422), fields, "'{\"ignore_eos\": null}'"),
-            (way(false), FailureKind::Http(400), "bad request (400)", "--no-request-id"),
-            (way(false), FailureKind::Http(400), full, "--max-model-len"),
-            (way(false), FailureKind::Http(500), "internal server error (500): oops", "log"),
-            (way(true), FailureKind::Connect, "cannot connect: invalid peer certificate: unknownissuer", "--ca-file"),
-            (way(true), FailureKind::Connect, "cannot connect: not tls", "--base-url http://h:1"),
+        for (attempt, kind, error, wanted) in [
+            (attempt(false), FailureKind::Http(422), fields, "'{\"ignore_eos\": null}'"),
+            (attempt(false), FailureKind::Http(400), "bad request (400)", "--no-request-id"),
+            (attempt(false), FailureKind::Http(400), full, "--max-model-len"),
+            (attempt(false), FailureKind::Http(500), "internal server error (500): oops", "log"),
             (
-                Way { has_begun: true, ..way(false) },
+                attempt(true),
+                FailureKind::Connect,
+                "cannot connect: invalid peer certificate: unknownissuer",
+                "--ca-file",
+            ),
+            (attempt(true), FailureKind::Connect, "cannot connect: not tls", "--base-url http://h:1"),
+            (
+                Attempt { has_begun: true, ..attempt(false) },
                 FailureKind::ConnectionLost,
                 "the server closed",
                 "proxy_read_timeout",
             ),
             (
-                Way { endpoint: "/v1/chat/completions".to_owned(), ..way(false) },
+                Attempt { endpoint: "/v1/chat/completions".to_owned(), ..attempt(false) },
                 FailureKind::Http(400),
                 "bad request (400): field required: messages",
                 "openai-chat",
             ),
         ] {
-            let advice = way.remedy(kind, error).unwrap_or_default();
+            let advice = attempt.remedy(kind, error).unwrap_or_default();
             assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");
         }
-        assert_eq!(way(true).remedy(FailureKind::Malformed, "the answer's chunks are broken"), None);
-        assert_eq!(way(false).remedy(FailureKind::Http(400), "temperature must be positive"), None);
+        assert_eq!(attempt(true).remedy(FailureKind::Malformed, "the answer's chunks are broken"), None);
+        assert_eq!(attempt(false).remedy(FailureKind::Http(400), "temperature must be positive"), None);
     }
 }

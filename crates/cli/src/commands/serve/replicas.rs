@@ -16,7 +16,7 @@ pub(super) fn list(
         let url = Url::parse(&format!("{base_url}{}", args.endpoint()))?;
         let proxy = if args.own.sim { None } else { proxy_for(&url, variable)? };
         let base_path = base_path(base_url).to_owned();
-        let one = ReplicaSpec { name: url.place(), url, base_path, proxy, address: None };
+        let one = ReplicaSpec { name: url.peer(), url, base_path, proxy, address: None };
         if args.replicas.resolve_all {
             list.extend(resolved(&one)?);
         } else {
@@ -39,7 +39,7 @@ fn resolved(named: &ReplicaSpec) -> anyhow::Result<Vec<ReplicaSpec>> {
     if let Some(proxy) = &named.proxy {
         let text = format!(
             "--resolve-all cannot go through the proxy {}, which resolves names itself: set NO_PROXY",
-            proxy.place()
+            proxy.peer()
         );
         return Err(Misused(text).into());
     }
@@ -73,7 +73,7 @@ mod tests {
         let replica = |base: &str| {
             let url = Url::parse(&format!("{base}/v1/completions")).unwrap();
             let base_path = base_path(base).to_owned();
-            ReplicaSpec { name: url.place(), url, base_path, proxy: None, address: None }
+            ReplicaSpec { name: url.peer(), url, base_path, proxy: None, address: None }
         };
         let mut list = ["http://a:1", "http://b:1/x", "http://b:1/y"].map(replica);
         distinguish(&mut list);

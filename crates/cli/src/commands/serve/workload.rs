@@ -51,7 +51,7 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
 
 fn mix(args: &ServeArgs, classes: &[ClassArgs], counts: Vec<usize>, order: MixOrder) -> anyhow::Result<WorkloadPlan> {
     let align = classes.iter().all(|class| class.args.dataset.kind.aligns_with_server);
-    let classes = (0..).zip(classes).zip(counts).map(|((place, one), count)| class(args, one, place, count));
+    let classes = (0..).zip(classes).zip(counts).map(|((index, one), count)| class(args, one, index, count));
     let classes = classes.collect::<anyhow::Result<_>>()?;
     let num_prompts = usize::try_from(args.load.num_prompts)?;
     let spec = MixSpec { seed: u32::try_from(args.load.seed)?, num_prompts, classes, order };
@@ -64,10 +64,10 @@ fn mix(args: &ServeArgs, classes: &[ClassArgs], counts: Vec<usize>, order: MixOr
 }
 
 /// The class at this place, with this many requests. Its seed follows from the run's, which repeated runs vary.
-fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::Result<ClassSpec> {
+fn class(run: &ServeArgs, one: &ClassArgs, index: i64, count: usize) -> anyhow::Result<ClassSpec> {
     let ClassArgs { name, weight, args, .. } = one;
     let mut args = args.clone();
-    args.load.seed = (run.load.seed + place).rem_euclid(1 << 32);
+    args.load.seed = (run.load.seed + index).rem_euclid(1 << 32);
     args.load.num_prompts = i64::try_from(count)?;
     let mut body = if args.is_textless() { Dict::new() } else { args.content.sampling() };
     if let Some(Value::Dict(extra)) = &args.content.extra_body {

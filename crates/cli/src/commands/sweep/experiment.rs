@@ -10,7 +10,7 @@ use tacho_core::{dict, secret::redact_words};
 use tacho_run::sweep::SweepPlan;
 use tacho_workload::file_digest;
 
-use crate::args::sweep::{PlaceArgs, SweepKind};
+use crate::args::sweep::{OutputArgs, SweepKind};
 
 /// Creates the directory and checks that it is writable before the run starts.
 pub(crate) fn make_directory(path: &Path, flag: &str) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub(super) struct Experiment {
 
 impl Experiment {
     /// Locates the directory: a new experiment must not exist, one to resume must.
-    pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
+    pub(super) fn locate(args: &OutputArgs) -> anyhow::Result<Self> {
         let (directory, resume) = (Path::new(&args.output_dir), args.resume.is_some());
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
         let path = match args.name() {

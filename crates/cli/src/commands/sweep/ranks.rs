@@ -14,8 +14,8 @@ use crate::commands::serve::ranks::{check, found, share};
 use crate::{args::sweep::SweepArgs, exit::Exit, interrupt::Interrupt};
 
 /// This process's membership, if it is one of several ranks.
-pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
-    if args.flags.place.dry_run { Ok(None) } else { found(&args.flags.ranks) }
+pub(super) fn membership(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
+    if args.flags.output.dry_run { Ok(None) } else { found(&args.flags.ranks) }
 }
 
 pub(crate) struct Conductor {
@@ -24,8 +24,8 @@ pub(crate) struct Conductor {
 }
 
 /// Listens for the other ranks, if there are several.
-pub(super) fn conduct(place: Option<Membership>, plan: &SweepPlan) -> anyhow::Result<Option<Conductor>> {
-    let Some(member) = place else { return Ok(None) };
+pub(super) fn conduct(membership: Option<Membership>, plan: &SweepPlan) -> anyhow::Result<Option<Conductor>> {
+    let Some(member) = membership else { return Ok(None) };
     if !is_tacho(&plan.bench_cmd) {
         bail!("--bench-cmd {:?}: on several ranks only tacho serve can be swept", plan.bench_cmd.join(" "));
     }

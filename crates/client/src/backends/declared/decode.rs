@@ -174,10 +174,10 @@ impl DeclaredDecoder {
             return Ok(());
         }
         let is_null = hit.kind == Kind::Null;
-        let mut usage = |place: fn(&mut Observation) -> &mut Option<u64>| {
+        let mut usage = |position: fn(&mut Observation) -> &mut Option<u64>| {
             let (count, impossible) = count_of(hit, data);
-            let place = place(row);
-            *place = count.or(*place);
+            let position = position(row);
+            *position = count.or(*position);
             row.usage.impossible |= impossible;
             count
         };
@@ -269,7 +269,7 @@ impl DeclaredDecoder {
     /// Notes the tokens of a token event, if they are known.
     fn count(&mut self, count: Option<Counted>, completion: Option<u64>, row: &mut Observation) {
         let tokens = self.response.tokens;
-        let place = row.chunks.len() as u32 - 1;
+        let position = row.chunks.len() as u32 - 1;
         let so_far = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let reported = completion.filter(|_| tokens == Tokens::Usage);
         if let Some(count) = count {
@@ -277,14 +277,14 @@ impl DeclaredDecoder {
         }
         if let Some(reported) = reported {
             row.token_count_source = Some(TokenCountSource::Usage);
-            row.token_counts.push((place, so_far(reported)));
+            row.token_counts.push((position, so_far(reported)));
         } else if let (Some(count), Tokens::Count | Tokens::Usage) = (count, tokens)
             && (count.tokens > 1 || (!count.listed && count.tokens == 0))
             && row.token_count_source.is_none_or(|source| source != TokenCountSource::Usage || !count.listed)
         {
             let source = if count.listed { TokenCountSource::Logprobs } else { TokenCountSource::Usage };
             row.token_count_source = Some(source);
-            row.token_counts.push((place, so_far(self.counted.unwrap_or(0))));
+            row.token_counts.push((position, so_far(self.counted.unwrap_or(0))));
         }
     }
 

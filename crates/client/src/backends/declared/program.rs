@@ -77,7 +77,7 @@ impl Program {
 
     /// Adds the path of a selector. The path of an unconditional text must exist as written.
     pub(super) fn add(&mut self, path: &[Step], selector: u8, strict: bool) {
-        for node in self.places(path, strict) {
+        for node in self.positions(path, strict) {
             self.nodes[node].selectors.push(selector);
         }
     }
@@ -92,7 +92,7 @@ impl Program {
         if number >= MAX {
             return None;
         }
-        for node in self.places(path, false) {
+        for node in self.positions(path, false) {
             self.nodes[node].conditions.push(number as u8);
         }
         self.conditions.push((path.to_vec(), accepted));
@@ -100,7 +100,7 @@ impl Program {
     }
 
     /// The nodes at the end of a path; a number in a JSON Pointer leads to one for lists and one for objects.
-    fn places(&mut self, path: &[Step], strict: bool) -> Vec<usize> {
+    fn positions(&mut self, path: &[Step], strict: bool) -> Vec<usize> {
         let mut ends = vec![0];
         for step in path {
             let starts = std::mem::take(&mut ends);

@@ -63,8 +63,8 @@ impl Timeline<'_> {
             Some(one.seconds() - expected).filter(|excess| *excess > 3.0 * model.noise * expected).unwrap_or(0.0)
         };
         let mut over: Vec<f64> = self.iterations[iterations].iter().map(excess).collect();
-        let least = MIN_CHUNK * over.iter().copied().fold(0.0, f64::max);
-        over.iter_mut().filter(|over| **over < least).for_each(|over| *over = 0.0);
+        let min = MIN_CHUNK * over.iter().copied().fold(0.0, f64::max);
+        over.iter_mut().filter(|over| **over < min).for_each(|over| *over = 0.0);
         let sum = over.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         // A prompt does not explain much more than it costs: that is a stall.
         if sum > MAX_EXCESS * model.added(&Load::decode(0.0), &Load::prefill(0.0, tokens)) {

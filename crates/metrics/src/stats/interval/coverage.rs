@@ -152,11 +152,11 @@ struct Server {
     iteration: f64,
     sequence: f64,
     prompt: f64,
-    most: usize,
+    max: usize,
     outputs: (u32, u32),
 }
 
-const SERVER: Server = Server { iteration: 4.0, sequence: 0.4, prompt: 2.0, most: 64, outputs: (20, 60) };
+const SERVER: Server = Server { iteration: 4.0, sequence: 0.4, prompt: 2.0, max: 64, outputs: (20, 60) };
 
 impl Server {
     /// One run under Poisson arrivals that a plan has stretched to last exactly `count / rate` seconds.
@@ -176,9 +176,9 @@ impl Server {
                 now = now.max(samples[next].scheduled);
             }
             let old = active.len();
-            while next < count && samples[next].scheduled <= now && active.len() < self.most {
-                let (least, most) = self.outputs;
-                let tokens = least + (random.random() * f64::from(most - least + 1)) as u32;
+            while next < count && samples[next].scheduled <= now && active.len() < self.max {
+                let (min, max) = self.outputs;
+                let tokens = min + (random.random() * f64::from(max - min + 1)) as u32;
                 active.push((next, tokens, tokens));
                 next += 1;
             }

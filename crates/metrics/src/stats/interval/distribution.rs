@@ -91,9 +91,9 @@ pub fn fisher_at_least(found: u64, drawn: u64, marked: u64, all: u64) -> f64 {
             (ln_choose(number(marked), number(count)), ln_choose(number(all - marked), number(drawn - count)));
         (inside + outside - whole).exp()
     };
-    let most = drawn.min(marked);
-    let least = found.max((drawn + marked).saturating_sub(all));
-    (least..=most).map(one).sum::<f64>().min(1.0)
+    let max = drawn.min(marked);
+    let min = found.max((drawn + marked).saturating_sub(all));
+    (min..=max).map(one).sum::<f64>().min(1.0)
 }
 
 #[cfg(test)]

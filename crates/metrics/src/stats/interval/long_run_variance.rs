@@ -72,7 +72,7 @@ fn autoregressive(series: &[f64], variance: f64) -> LongRunVariance {
 fn burg(series: &[f64], variance: f64) -> (Vec<f64>, f64) {
     let count = series.len();
     let n = count as f64;
-    let most = ((10.0 * n.log10()) as usize).min(count / 5);
+    let max = ((10.0 * n.log10()) as usize).min(count / 5);
     let (mut forward, mut backward) = (series.to_vec(), series.to_vec());
     let (mut weights, mut left): (Vec<f64>, f64) = (Vec::new(), variance);
     let cost = |order: usize, left: f64| {
@@ -80,7 +80,7 @@ fn burg(series: &[f64], variance: f64) -> (Vec<f64>, f64) {
         n * left.ln() + 2.0 * parameters * n / (n - parameters - 1.0).max(1.0)
     };
     let mut best = (cost(0, left), weights.clone(), left);
-    for order in 1..=most {
+    for order in 1..=max {
         let (mut product, mut squares) = (0.0, 0.0);
         for at in order..count {
             product += forward[at] * backward[at - 1];

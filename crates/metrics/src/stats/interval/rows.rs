@@ -340,7 +340,7 @@ impl Row for Held<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GoodputLimits, Rare};
+    use crate::{GoodputLimits, RareFields};
 
     /// Conversations of five turns, two at a time, with these durations.
     fn talks(lengths: &[f64]) -> Samples {
@@ -353,7 +353,7 @@ mod tests {
                 let latency = length / 5.0;
                 let (scheduled, done, ttft) = (sent, sent + latency, latency / 2.0);
                 let session = Some((session as u32, turn as u32));
-                let rare = Rare { session, ..Rare::default() }.into();
+                let rare = RareFields { session, ..RareFields::default() }.into();
                 samples.push(Sample {
                     rare,
                     scheduled,

@@ -57,8 +57,8 @@ impl Accuracy {
         (1.0 - 1.0 / self.correlation).max(0.0)
     }
 
-    pub(super) fn is_short(&self, least: f64) -> bool {
-        self.correlation > STRONG_CORRELATION && self.effective < least
+    pub(super) fn is_short(&self, min: f64) -> bool {
+        self.correlation > STRONG_CORRELATION && self.effective < min
     }
 }
 

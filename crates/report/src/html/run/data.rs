@@ -204,19 +204,19 @@ fn distribution<I: Iterator<Item = f64>>(
     seconds: impl Fn() -> I,
 ) -> Option<Value> {
     let values = || seconds().filter(|value| *value > 0.0);
-    let least = values().reduce(f64::min)? * 1e3;
+    let min = values().reduce(f64::min)? * 1e3;
     let times = Statistics::of_all(values, &[50.0, 90.0, 99.0]);
     if times.count < 2 {
         return None;
     }
-    let (least, most) = (least.log10(), times.max_ms.log10());
-    let width = ((most - least) / BARS as f64).max(1e-3);
+    let (min, max) = (min.log10(), times.max_ms.log10());
+    let width = ((max - min) / BARS as f64).max(1e-3);
     // Values within 5% have few bars rather than narrow ones.
-    let bars = (((most - least) / width).ceil() as usize).clamp(1, BARS);
-    let edges = (0..=bars).map(|bar| 10f64.powf(least + bar as f64 * width));
+    let bars = (((max - min) / width).ceil() as usize).clamp(1, BARS);
+    let edges = (0..=bars).map(|bar| 10f64.powf(min + bar as f64 * width));
     let mut counts = vec![0u64; bars];
     for value in values() {
-        counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(bars - 1)] += 1;
+        counts[((((value * 1e3).log10() - min) / width).max(0.0) as usize).min(bars - 1)] += 1;
     }
     let mark = |(percent, value): &(f64, f64)| vec![Value::from(format!("p{percent}")), Value::from(*value)];
     let dict = dict! {

@@ -54,11 +54,11 @@ impl<'a> Span<'a> {
 
     fn steps(self, count: usize) -> impl Iterator<Item = &'a [Point]> {
         let step = (self.to - self.from) / count.max(1) as f64;
-        let place = move |at: usize| {
+        let position = move |at: usize| {
             let until = self.from + step * at as f64;
             self.points.partition_point(|point| point.time <= until)
         };
-        (0..count).map(move |at| &self.points[place(at)..place(at + 1)])
+        (0..count).map(move |at| &self.points[position(at)..position(at + 1)])
     }
 
     /// The mean of a value in each step. Steps between two points repeat the earlier one; steps after the last are empty.
@@ -112,8 +112,8 @@ impl Chart<'_> {
         let values = |count: usize| -> Vec<Vec<Option<f64>>> {
             self.curves.iter().map(|curve| span.values(count, |point| (curve.of)(point, self.metric))).collect()
         };
-        let most = values(2 * area.width).iter().flatten().flatten().copied().fold(0.0, f64::max);
-        let top = round_up(most);
+        let max = values(2 * area.width).iter().flatten().flatten().copied().fold(0.0, f64::max);
+        let top = round_up(max);
         let labels = [compact(top), compact(top / 2.0), "0".to_owned()];
         let margin = labels.iter().map(|label| columns(label)).max().unwrap_or(1);
         let left = plot.x + margin + 1;
@@ -144,14 +144,15 @@ fn time_axis(grid: &mut Grid, area: Area, span: Span<'_>) {
     };
     let (from, to) = (text(span.from), text(span.to));
     grid.put((area.x, area.y), area.width, &from, style);
-    let room = area.width.saturating_sub(columns(&to));
-    if room > columns(&from) {
-        grid.put((area.x + room, area.y), area.width, &to, style);
+    let available = area.width.saturating_sub(columns(&to));
+    if available > columns(&from) {
+        grid.put((area.x + available, area.y), area.width, &to, style);
     }
     let mut free = columns(&from) + 1;
-    for (place, stage) in span.stages.iter().enumerate().filter(|(_, stage)| stage.start < span.to) {
+    for (position, stage) in span.stages.iter().enumerate().filter(|(_, stage)| stage.start < span.to) {
         let start = span.column(stage.start, area.width).max(free);
-        let next = span.stages.get(place + 1).map_or(room, |next| span.column(next.start, area.width).min(room));
+        let next =
+            span.stages.get(position + 1).map_or(available, |next| span.column(next.start, area.width).min(available));
         let width = next.saturating_sub(start + 1);
         if width >= columns(&stage.name).min(3) {
             free = grid.put((area.x + start, area.y), width, &stage.name, style) + 1 - area.x;

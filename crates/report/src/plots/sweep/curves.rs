@@ -259,8 +259,8 @@ mod tests {
         );
         let swept = ["max_concurrency".to_owned()];
         let by = Points { x: "request_throughput", y: "y", swept: &swept, along: Some("max_concurrency") };
-        let places: Vec<(f64, f64)> =
+        let positions: Vec<(f64, f64)> =
             by.of(&records.iter().collect::<Vec<_>>()).iter().map(|mean| (mean.x, mean.y)).collect();
-        assert_eq!(places, [(1.0, 1.0), (5.0, 6.0), (3.0, 9.0)]);
+        assert_eq!(positions, [(1.0, 1.0), (5.0, 6.0), (3.0, 9.0)]);
     }
 }

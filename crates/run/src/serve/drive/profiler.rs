@@ -101,9 +101,9 @@ impl BusyProfiler {
 }
 
 /// Polls every half second; returns true if the condition held before the run or the time was over.
-fn until(over: &AtomicBool, most: Option<Duration>, condition: impl Fn() -> bool) -> bool {
+fn until(over: &AtomicBool, max: Option<Duration>, condition: impl Fn() -> bool) -> bool {
     let (began, mut polled) = (Instant::now(), None::<Instant>);
-    while !over.load(Ordering::Relaxed) && most.is_none_or(|most| began.elapsed() < most) {
+    while !over.load(Ordering::Relaxed) && max.is_none_or(|max| began.elapsed() < max) {
         if polled.is_none_or(|polled| polled.elapsed() >= POLL) {
             if condition() {
                 return true;

@@ -43,10 +43,10 @@ impl Supplier<'_> {
     pub(crate) fn run(&self, over: &AtomicBool) -> Option<Error> {
         let WorkloadPlan::Sample { spec, .. } = &self.plan.workload else { return None };
         let ahead = self.plan.traffic.max_concurrency.unwrap_or(1).saturating_mul(4).min(MAX_AHEAD);
-        let least = (self.prepared.requests.len() / 2).max(ahead);
+        let min = (self.prepared.requests.len() / 2).max(ahead);
         let mut fault = None;
         while fault.is_none() && !over.load(Ordering::Relaxed) {
-            if self.supply.left() > least {
+            if self.supply.left() > min {
                 std::thread::sleep(POLL);
                 continue;
             }

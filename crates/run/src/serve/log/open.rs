@@ -18,7 +18,7 @@ pub(crate) struct OpenedLog<'a> {
     pub(crate) log: Option<RowLog<'a>>,
     pub(crate) earlier: Option<Earlier>,
     /// Indices of the remaining requests, if an earlier run sent some.
-    pub(crate) places: Option<Vec<usize>>,
+    pub(crate) positions: Option<Vec<usize>>,
 }
 
 impl<'a> OpenedLog<'a> {
@@ -44,14 +44,14 @@ impl<'a> OpenedLog<'a> {
             return Err(TraceError::Setting { flag: "--resume", problem }.into());
         }
         let (log, earlier) = reopen(&log_plan.directory, workload, prepared.requests.len())?;
-        let places = earlier.left();
-        prepared.keep(&places)?;
-        let left = places.len();
+        let positions = earlier.left();
+        prepared.keep(&positions)?;
+        let left = positions.len();
         let answered = earlier.answered;
         let text = format!("Resuming: {answered} requests have been answered before, {left} are left.");
         sink.event(RunEvent::status(text));
         let log = RowLog::reopened(log_plan, log, manifest, requests, sink);
-        Ok(OpenedLog { log: Some(log), earlier: Some(earlier), places: Some(places) })
+        Ok(OpenedLog { log: Some(log), earlier: Some(earlier), positions: Some(positions) })
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn gather(&self) -> Gather {
-        let spilled = |(directory, room): &(PathBuf, usize)| Gather::beyond(*room, SpillFile::in_directory(directory));
+        let spilled =
+            |(directory, memory): &(PathBuf, usize)| Gather::beyond(*memory, SpillFile::in_directory(directory));
         self.spill.as_ref().map_or_else(Gather::default, spilled)
     }
 

@@ -83,7 +83,7 @@ impl<'a> RowStore<'a> {
 
     /// Drops rows that are in the log once they take much memory.
     fn make_room(&mut self) {
-        if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
+        if self.log.as_ref().is_some_and(|log| log.holds_all_beyond(self.bytes)) {
             self.logged += self.kept.len();
             self.last = self.kept.iter().map(|row| row.done).fold(self.last, Timestamp::max);
             self.bytes = 0;

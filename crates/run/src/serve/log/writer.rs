@@ -81,13 +81,13 @@ impl<'a> RowLog<'a> {
     }
 
     /// Returns whether all rows are in the log, so that more than `bytes` of them need not stay in memory.
-    pub(crate) fn relieves(&self, bytes: usize) -> bool {
-        matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
+    pub(crate) fn holds_all_beyond(&self, bytes: usize) -> bool {
+        matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.memory
     }
 
     /// The directory to spill samples to while the log is open, and the bytes that stay in memory.
     pub(crate) fn spill(&self) -> Option<(PathBuf, usize)> {
-        matches!(self.state, State::Open(_)).then(|| (self.plan.directory.clone(), self.plan.room))
+        matches!(self.state, State::Open(_)).then(|| (self.plan.directory.clone(), self.plan.memory))
     }
 
     /// The part of the log that this run wrote, to be read back.

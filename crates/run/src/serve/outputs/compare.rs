@@ -30,7 +30,7 @@ impl Traits {
 
     /// The flaws of this text, given the properties of the expected one.
     fn flaws(self, expected: &Traits) -> impl Iterator<Item = Flaw> {
-        let exceeds = |own: f64, other: f64, (least, most): (f64, f64)| own >= least && other <= most;
+        let exceeds = |own: f64, other: f64, (min, max): (f64, f64)| own >= min && other <= max;
         let scripts = self.script.zip(expected.script);
         let found = [
             (Flaw::Repetitive, exceeds(self.repetition, expected.repetition, REPETITIVE)),
@@ -50,7 +50,7 @@ pub(super) fn compare(expected: &[u8], traits: &Traits, output: &[u8], keep_text
     let (expected, output) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(output));
     let same = expected.chars().zip(output.chars()).take_while(|(a, b)| a == b).count();
     check.first_difference = Some(same as u32);
-    let rest = |text: &str| text.chars().skip(same).take(OutputCheck::MOST_EDITED).collect::<String>();
+    let rest = |text: &str| text.chars().skip(same).take(OutputCheck::MAX_EDITED).collect::<String>();
     check.edits = strsim::levenshtein(&rest(&expected), &rest(&output)) as u32;
     if output.chars().count() == same {
         check.add(Flaw::Truncated);
@@ -101,8 +101,8 @@ fn script(text: &str) -> Option<&'static str> {
         let script = SCRIPTS.iter().position(|(_, first, last)| (*first..=*last).contains(&letter));
         script.into_iter().for_each(|script| counts[script] += 1);
     }
-    let (script, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
-    (letters > 0 && *most as f64 > SCRIPT * f64::from(letters)).then_some(SCRIPTS[script].0)
+    let (script, max) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+    (letters > 0 && *max as f64 > SCRIPT * f64::from(letters)).then_some(SCRIPTS[script].0)
 }
 
 #[cfg(test)]

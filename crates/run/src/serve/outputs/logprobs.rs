@@ -12,7 +12,7 @@ pub(super) struct TokenProbabilities {
 }
 
 /// Least probability of the tokens that are not reported, and of one that is.
-const LEAST: f64 = 1e-9;
+const MIN_PROBABILITY: f64 = 1e-9;
 
 /// The tokens of the `logprobs` of a stream's events, each on a line; empty if there are none, or of another form.
 pub(super) fn read(lines: &[u8]) -> Vec<TokenProbabilities> {
@@ -71,8 +71,8 @@ fn kl_divergence(expected: &[(String, f64)], output: &[(String, f64)]) -> Option
     let of = |token: &String| output.iter().find(|(other, _)| other == token).map(|(_, probability)| *probability);
     let both: Vec<(f64, f64)> = expected.iter().filter_map(|(token, p)| Some((*p, of(token)?))).collect();
     let (p_both, q_both) = both.iter().fold((0.0, 0.0), |(p, q), (more_p, more_q)| (p + more_p, q + more_q));
-    let term = |(p, q): (f64, f64)| if p > 0.0 { p * (p / q.max(LEAST)).ln() } else { 0.0 };
-    let others = ((1.0 - p_both).max(LEAST), (1.0 - q_both).max(LEAST));
+    let term = |(p, q): (f64, f64)| if p > 0.0 { p * (p / q.max(MIN_PROBABILITY)).ln() } else { 0.0 };
+    let others = ((1.0 - p_both).max(MIN_PROBABILITY), (1.0 - q_both).max(MIN_PROBABILITY));
     (!expected.is_empty() && !output.is_empty())
         .then(|| both.into_iter().chain([others]).map(term).sum::<f64>().max(0.0))
 }
@@ -103,8 +103,8 @@ mod tests {
         let mut check = OutputCheck::default();
         compare(&mut check, &expected, &output);
         // scipy.stats.entropy([0.6, 0.3, 0.1], [0.3, 0.6, 0.1]) = 0.207944
-        let (mean, most) = (check.mean_kl.unwrap(), check.max_kl.unwrap());
-        assert!((most - 0.207_944).abs() < 1e-6 && (mean - most / 2.0).abs() < 1e-9, "{mean} {most}");
+        let (mean, max) = (check.mean_kl.unwrap(), check.max_kl.unwrap());
+        assert!((max - 0.207_944).abs() < 1e-6 && (mean - max / 2.0).abs() < 1e-9, "{mean} {max}");
         assert_eq!(check.first_token, Some(1));
         compare(&mut check, &expected, &expected);
         assert_eq!((check.first_token, check.max_kl), (None, Some(0.0)));

@@ -19,9 +19,9 @@ pub(crate) fn assign(plan: &LoraPlan, first: usize, requests: &mut [Request], py
     }
 }
 
-/// The index whose share of the weights contains `place`, a number from 0 to 1.
-fn weighted(weights: &[f64], place: f64) -> usize {
-    let mut left = place * weights.iter().sum::<f64>();
+/// The index whose share of the weights contains `position`, a number from 0 to 1.
+fn weighted(weights: &[f64], position: f64) -> usize {
+    let mut left = position * weights.iter().sum::<f64>();
     let found = weights.iter().position(|weight| {
         left -= weight;
         left < 0.0
@@ -47,6 +47,6 @@ mod tests {
         for (name, expected) in [("a", 6_000_i64), ("b", 3_000), ("c", 1_000)] {
             assert!((share(name) as i64 - expected).abs() < 200, "{name}: {}", share(name));
         }
-        assert_eq!([0.0, 0.599, 0.6, 0.95, 1.0].map(|place| weighted(&plan.weights, place)), [0, 0, 1, 2, 2]);
+        assert_eq!([0.0, 0.599, 0.6, 0.95, 1.0].map(|position| weighted(&plan.weights, position)), [0, 0, 1, 2, 2]);
     }
 }

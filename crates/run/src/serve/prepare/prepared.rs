@@ -50,8 +50,8 @@ impl Prepared {
     }
 
     /// Keeps only the requests with these indices, in order, and their times relative to the first.
-    pub(crate) fn keep(&mut self, places: &[usize]) -> Result<(), Error> {
-        let mut wanted = places.iter().copied().peekable();
+    pub(crate) fn keep(&mut self, positions: &[usize]) -> Result<(), Error> {
+        let mut wanted = positions.iter().copied().peekable();
         self.requests.alter(|start, part| {
             let mut at = start;
             part.retain(|_| {
@@ -59,14 +59,14 @@ impl Prepared {
                 wanted.next_if_eq(&(at - 1)).is_some()
             });
         })?;
-        self.timeline = self.timeline.part(places);
+        self.timeline = self.timeline.part(positions);
         Ok(())
     }
 
     /// Keeps only the requests with these indices, at their original times.
-    pub(crate) fn share(&mut self, places: &[usize]) -> Result<(), Error> {
-        let timeline = self.timeline.some(places);
-        self.keep(places)?;
+    pub(crate) fn share(&mut self, positions: &[usize]) -> Result<(), Error> {
+        let timeline = self.timeline.some(positions);
+        self.keep(positions)?;
         self.timeline = timeline;
         Ok(())
     }
@@ -116,9 +116,9 @@ impl Prepared {
             return sessions.connections(max_concurrency, PRECONNECT);
         }
         let count = self.timeline.len();
-        let most = max_concurrency.map(|limit| limit.min(count)).or(self.timeline.is_at_once().then_some(count));
-        match most {
-            Some(most) => ClientPlan { preconnect: most, spare: false, at_most: Some(most) },
+        let max = max_concurrency.map(|limit| limit.min(count)).or(self.timeline.is_at_once().then_some(count));
+        match max {
+            Some(max) => ClientPlan { preconnect: max, spare: false, at_most: Some(max) },
             None => ClientPlan { preconnect: PRECONNECT.min(count), spare: true, at_most: None },
         }
     }

@@ -25,22 +25,22 @@ pub(crate) fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Optio
 
 /// Drops requests that exceed the model's context length.
 pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn EventSink) -> Result<(), Error> {
-    let Some(most) = plan.max_model_len else { return Ok(()) };
+    let Some(max) = plan.max_model_len else { return Ok(()) };
     let before = requests.len();
-    let fits = |request: &Request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= most;
+    let fits = |request: &Request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= max;
     requests.alter(|_, part| part.retain(fits))?;
     let left_out = before - requests.len();
     if left_out > 0 && requests.is_empty() {
-        return Err(Error::AllTooLong { most });
+        return Err(Error::AllTooLong { max });
     }
     let is_staged = matches!(&plan.workload, WorkloadPlan::Sample { spec, .. }
         if matches!(&**spec, WorkloadSpec::Mix(mix) if mix.order != MixOrder::Drawn));
     if left_out > 0 && is_staged {
-        return Err(Error::TooLongForStages { left_out, most });
+        return Err(Error::TooLongForStages { left_out, max });
     }
     if left_out > 0 {
         sink.event(RunEvent::warning(format!(
-            "{left_out} requests were left out: prompt and answer have more than --max-model-len {most} tokens"
+            "{left_out} requests were left out: prompt and answer have more than --max-model-len {max} tokens"
         )));
     }
     Ok(())
@@ -76,7 +76,7 @@ pub(crate) fn sample(
 /// directory for temporary files.
 pub(super) fn store(plan: &ServePlan, contact: Contact) -> Requests {
     if contact == Contact::Minimal {
-        return Requests::with_directory(&std::env::temp_dir(), 4 * Requests::ROOM);
+        return Requests::with_directory(&std::env::temp_dir(), 4 * Requests::MEMORY);
     }
     let log = plan.log.as_ref();
     let parent_of = |directory: &Path| match directory.parent() {
@@ -84,5 +84,5 @@ pub(super) fn store(plan: &ServePlan, contact: Contact) -> Requests {
         Some(parent) => parent.to_owned(),
         None => directory.to_owned(),
     };
-    log.map_or_else(Requests::default, |log| Requests::with_directory(&parent_of(&log.directory), log.room))
+    log.map_or_else(Requests::default, |log| Requests::with_directory(&parent_of(&log.directory), log.memory))
 }

@@ -71,8 +71,8 @@ impl Merge<'_> {
     /// Stores rows of requests that rank 0 may not have generated.
     fn store(&self, mut rows: Vec<Observation>, store: &mut dyn FnMut(Vec<Observation>)) -> Result<(), Error> {
         let table = &self.identity.requests;
-        let most = if is_endless(self.plan, self.prepared) { table.len() + MAX_AHEAD } else { table.len() };
-        rows.retain(|row| row.index < most);
+        let max = if is_endless(self.plan, self.prepared) { table.len() + MAX_AHEAD } else { table.len() };
+        rows.retain(|row| row.index < max);
         if let Some(last) = rows.iter().map(|row| row.index).max() {
             extend_table(self.plan, self.prepared, table, last + 1)?;
             store(rows);

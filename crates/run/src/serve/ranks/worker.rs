@@ -173,7 +173,7 @@ mod tests {
             required: false,
             tacho: String::new(),
             command: Vec::new(),
-            room: 0,
+            memory: 0,
         };
         let named = |own: &str, first: &str| named_after(&plan(own), Some(first), 1).directory;
         let preset = named("tacho-20260101-101010-7.rows", "tacho-20260101-101009-123.rows");

@@ -16,15 +16,15 @@ pub(crate) struct Compact {
 
 impl Compact {
     pub(crate) fn push(&mut self, request: RequestInfo) {
-        let place = self.lens.len();
-        if place == 0 {
+        let position = self.lens.len();
+        if position == 0 {
             let prefix = request.request_id.as_deref().map(|id| id.strip_suffix('0').unwrap_or(id).to_owned());
             self.like = RequestInfo { request_id: prefix, prompt_len: 0, output_len: 0, ..request.clone() };
         }
         let lens = u32::try_from(request.prompt_len).ok().zip(u32::try_from(request.output_len).ok());
         self.lens.push(lens.unwrap_or_default());
-        if self.alike(place).as_ref() != Some(&request) {
-            self.others.insert(place, request);
+        if self.alike(position).as_ref() != Some(&request) {
+            self.others.insert(position, request);
         }
     }
 
@@ -32,13 +32,13 @@ impl Compact {
         self.lens.len()
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<RequestInfo> {
-        self.others.get(&place).cloned().or_else(|| self.alike(place))
+    pub(crate) fn get(&self, position: usize) -> Option<RequestInfo> {
+        self.others.get(&position).cloned().or_else(|| self.alike(position))
     }
 
-    fn alike(&self, place: usize) -> Option<RequestInfo> {
-        let &(prompt_len, output_len) = self.lens.get(place)?;
-        let request_id = self.like.request_id.as_ref().map(|prefix| format!("{prefix}{place}"));
+    fn alike(&self, position: usize) -> Option<RequestInfo> {
+        let &(prompt_len, output_len) = self.lens.get(position)?;
+        let request_id = self.like.request_id.as_ref().map(|prefix| format!("{prefix}{position}"));
         let (prompt_len, output_len) = (u64::from(prompt_len), i64::from(output_len));
         Some(RequestInfo { prompt_len, output_len, request_id, ..self.like.clone() })
     }
@@ -74,7 +74,7 @@ mod tests {
         all.push(RequestInfo { audio_seconds: 0.5, input_sequences: 3, ..of(Some("bench-24"), 1, 1) });
         let mut known = Compact::default();
         known.extend(all.clone());
-        assert_eq!((0..known.len()).filter_map(|place| known.get(place)).collect::<Vec<_>>(), all);
+        assert_eq!((0..known.len()).filter_map(|position| known.get(position)).collect::<Vec<_>>(), all);
         assert_eq!((known.len(), known.others.len(), known.get(25)), (25, 5, None));
     }
 

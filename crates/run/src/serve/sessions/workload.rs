@@ -76,8 +76,8 @@ impl SessionWorkload {
         let graph = graph(&trace, &trees, &begins, &rank);
         let warm = plan.in_progress.filter(|wanted| wanted.warm);
         let contexts = warm.map(|wanted| Contexts::new(wanted.sessions.min(count), &trace, &trees, &rank));
-        for place in contexts.iter().flat_map(|contexts| &contexts.last) {
-            replay.requests[*place].output_len = 1;
+        for position in contexts.iter().flat_map(|contexts| &contexts.last) {
+            replay.requests[*position].output_len = 1;
         }
         let mut tools = RandomState::new(seed.wrapping_add(TOOL_SEED));
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
@@ -150,30 +150,30 @@ impl SessionWorkload {
 
     /// The measured steps for the metrics, and the index of each among all.
     pub(in crate::serve) fn steps(&self) -> Steps {
-        let measured = |place: &usize| self.rank[self.trees[*place]] >= self.warmup;
-        let places: Vec<usize> = (0..self.trace.steps.len()).filter(measured).collect();
+        let measured = |position: &usize| self.rank[self.trees[*position]] >= self.warmup;
+        let positions: Vec<usize> = (0..self.trace.steps.len()).filter(measured).collect();
         let mut among = vec![usize::MAX; self.trace.steps.len()];
-        places.iter().enumerate().for_each(|(at, &place)| among[place] = at);
+        positions.iter().enumerate().for_each(|(at, &position)| among[position] = at);
         let depths = depths(&self.trace);
         let begins = begins(&self.trace, &self.trees, self.rank.len());
         let lines = first_lines(&self.trace, &self.trees, self.rank.len());
-        let step = |&place: &usize| {
-            let step = &self.trace.steps[place];
+        let step = |&position: &usize| {
+            let step = &self.trace.steps[position];
             SessionStep {
-                session: self.rank[self.trees[place]] - self.warmup,
-                turn: depths[place],
-                child: lines[self.trees[place]] != Some(step.session.as_str()),
-                at: step.at_ms.map(|at| (at - begins[self.trees[place]]) / 1000.0),
+                session: self.rank[self.trees[position]] - self.warmup,
+                turn: depths[position],
+                child: lines[self.trees[position]] != Some(step.session.as_str()),
+                at: step.at_ms.map(|at| (at - begins[self.trees[position]]) / 1000.0),
                 parents: waits_for(&self.trace, step)
                     .map(|edge| (among[edge.parent], edge.after_ms / 1000.0))
                     .collect(),
                 sends: step.sends(),
-                warmed: self.contexts.as_ref().is_some_and(|contexts| contexts.last.contains(&place)),
-                own: self.replay.pieces(place).to_vec(),
-                before: self.replay.before(place).iter().map(|&(before, choice)| (among[before], choice)).collect(),
+                warmed: self.contexts.as_ref().is_some_and(|contexts| contexts.last.contains(&position)),
+                own: self.replay.pieces(position).to_vec(),
+                before: self.replay.before(position).iter().map(|&(before, choice)| (among[before], choice)).collect(),
             }
         };
-        Steps { steps: places.iter().map(step).collect(), places, source: self.source.clone() }
+        Steps { steps: positions.iter().map(step).collect(), indices: positions, source: self.source.clone() }
     }
 
     /// The measured sessions, for the load generator.
@@ -214,11 +214,11 @@ impl SessionWorkload {
     }
 
     /// Keeps one rank's part: every n-th session, and a part of the session limit.
-    pub(in crate::serve) fn take_share(&mut self, place: &Membership, max_concurrency: Option<usize>) {
-        let most = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
-        let active = place.ranks.min(most).max(1);
-        self.share = (place.rank < active).then_some((place.rank, active));
-        self.max_sessions = self.max_sessions.map(|limit| place.limit(limit));
+    pub(in crate::serve) fn take_share(&mut self, position: &Membership, max_concurrency: Option<usize>) {
+        let max = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
+        let active = position.ranks.min(max).max(1);
+        self.share = (position.rank < active).then_some((position.rank, active));
+        self.max_sessions = self.max_sessions.map(|limit| position.limit(limit));
     }
 
     /// Connections to open in advance: those of the sessions that start at once.
@@ -232,11 +232,11 @@ impl SessionWorkload {
     /// The sessions with their start times and known requests, for a file.
     pub(in crate::serve) fn saved(&self) -> Trace {
         let mut saved = self.trace.clone();
-        for (place, planned) in self.planned_ms().into_iter().enumerate() {
-            let step = &mut saved.steps[place];
+        for (position, planned) in self.planned_ms().into_iter().enumerate() {
+            let step = &mut saved.steps[position];
             step.at_ms = planned;
             if step.prompt != sessions::Prompt::Nothing {
-                step.sent = Some(self.replay.sent(place));
+                step.sent = Some(self.replay.sent(position));
             }
         }
         saved
@@ -258,19 +258,19 @@ impl SessionWorkload {
     /// Adds what determines the requests of sessions, in addition to the parts of them that are known before the run.
     pub(in crate::serve) fn add_to(&self, hash: &mut Hash) {
         hash.number(self.warmup);
-        for (place, planned) in self.planned_ms().into_iter().enumerate() {
-            let step = &self.trace.steps[place];
+        for (position, planned) in self.planned_ms().into_iter().enumerate() {
+            let step = &self.trace.steps[position];
             let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1000.0);
-            hash.number(self.rank[self.trees[place]]);
+            hash.number(self.rank[self.trees[position]]);
             hash.number(usize::from(step.sends()));
             hash.times(&[planned, step.start_delay_ms, step.gap_ms].map(seconds));
-            hash.times(&[Some(self.tools[place].as_secs_f64())]);
+            hash.times(&[Some(self.tools[position].as_secs_f64())]);
             hash.number(step.parents.len());
             for edge in &step.parents {
                 hash.number(edge.parent);
                 hash.times(&[seconds(Some(edge.after_ms))]);
             }
-            let history = self.replay.before(place);
+            let history = self.replay.before(position);
             hash.number(history.len());
             for &(before, choice) in history {
                 hash.number(before);
@@ -283,11 +283,11 @@ impl SessionWorkload {
 
 impl SessionWorkload {
     /// The response to a step: from before the run, or received.
-    fn response<'a>(&'a self, place: usize, answers: &'a Completions) -> Option<ReceivedResponse<'a>> {
-        if let Some(text) = &self.trace.steps[place].answered {
+    fn response<'a>(&'a self, position: usize, answers: &'a Completions) -> Option<ReceivedResponse<'a>> {
+        if let Some(text) = &self.trace.steps[position].answered {
             return Some(ReceivedResponse { text: text.as_bytes(), reply: None });
         }
-        let completion: &Completion = answers.get(&place)?;
+        let completion: &Completion = answers.get(&position)?;
         Some(ReceivedResponse { text: &completion.text, reply: completion.reply.as_deref() })
     }
 }
@@ -298,7 +298,7 @@ impl Script for SessionWorkload {
     }
 
     fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
-        self.replay.request(index, &|place| self.response(place, answers))
+        self.replay.request(index, &|position| self.response(position, answers))
     }
 
     fn tools(&self, index: usize, answers: &Completions) -> Option<(usize, Duration)> {
@@ -306,7 +306,7 @@ impl Script for SessionWorkload {
         if latency.is_zero() {
             return None;
         }
-        Some((self.replay.simulated_tools(index, &|place| self.response(place, answers))?, latency))
+        Some((self.replay.simulated_tools(index, &|position| self.response(position, answers))?, latency))
     }
 }
 
@@ -318,9 +318,9 @@ fn waits_for<'t>(trace: &'t Trace, step: &'t sessions::Step) -> impl Iterator<It
 /// The turn of each step: its number, or the length of the longest chain before it.
 fn depths(trace: &Trace) -> Vec<usize> {
     let mut depths = vec![0; trace.steps.len()];
-    for place in trace.in_order() {
-        let step = &trace.steps[place];
-        depths[place] = match &step.turn {
+    for position in trace.in_order() {
+        let step = &trace.steps[position];
+        depths[position] = match &step.turn {
             sessions::Turn::Number(turn) => *turn,
             sessions::Turn::Name(_) => step.parents.iter().map(|edge| depths[edge.parent] + 1).max().unwrap_or(0),
         };
@@ -381,10 +381,11 @@ impl Contexts {
         let answered = || trace.steps.iter().enumerate().filter(|(_, step)| step.answered.is_some());
         let parents: HashSet<usize> = answered().flat_map(|(_, step)| &step.parents).map(|edge| edge.parent).collect();
         let last = answered().filter(|(_, step)| step.prompt != sessions::Prompt::Nothing);
-        let last: HashSet<usize> = last.map(|(place, _)| place).filter(|place| !parents.contains(place)).collect();
-        let node = |(place, &tree): (usize, &usize)| Node {
+        let last: HashSet<usize> =
+            last.map(|(position, _)| position).filter(|position| !parents.contains(position)).collect();
+        let node = |(position, &tree): (usize, &usize)| Node {
             session: rank[tree],
-            sends: last.contains(&place),
+            sends: last.contains(&position),
             ..Node::default()
         };
         Contexts { graph: Graph::new(trees.iter().enumerate().map(node).collect()), sessions, last }

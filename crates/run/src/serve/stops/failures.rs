@@ -28,9 +28,9 @@ impl Rule for Failures {
 
     fn is_broken(&mut self, _seconds: f64) -> bool {
         match self.limit {
-            FailureLimit::Count(most) => self.failed > most,
-            FailureLimit::Share(most) => {
-                self.finished >= MIN_REQUESTS && self.failed as f64 > most * self.finished as f64
+            FailureLimit::Count(max) => self.failed > max,
+            FailureLimit::Share(max) => {
+                self.finished >= MIN_REQUESTS && self.failed as f64 > max * self.finished as f64
             }
         }
     }

@@ -157,16 +157,16 @@ impl Found {
             let flag = plan.flags.seconds;
             return inconclusive(&format!("the runs at the answer are too short for a steady state: raise {flag}"));
         }
-        let most = INCONCLUSIVE * PRECISE * plan.tolerance;
+        let max = INCONCLUSIVE * PRECISE * plan.tolerance;
         match found.estimate.map(|found| found.reach()) {
             _ if found.answer == Answer::Infeasible => (Verdict::Infeasible, None),
             // Two adjacent levels bound the result.
             _ if found.stopped == StopReason::Precise => (Verdict::Found, None),
             Some(None) => longer("no load that was measured fails for certain"),
-            Some(Some(reach)) if reach > most => longer(&format!(
+            Some(Some(reach)) if reach > max => longer(&format!(
                 "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%",
                 reach * 100.0,
-                most * 100.0
+                max * 100.0
             )),
             _ => (Verdict::Found, None),
         }

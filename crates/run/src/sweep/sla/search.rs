@@ -95,32 +95,32 @@ impl Pair<'_> {
         let limit = limits.collect::<Option<Vec<f64>>>().and_then(|limits| limits.into_iter().reduce(f64::max));
         let limit = limit.filter(|_| top.runs().all(has_interval) && self.plan.tolerance > 0.0);
         let estimate = self.plan.variable.estimate(&top.results).filter(|load| *load > 0.0).unwrap_or(1.0);
-        let most = (spelled(self.top()) - 1.0).max(1.0);
+        let max = (spelled(self.top()) - 1.0).max(1.0);
         match (self.plan.variable, limit) {
             (LoadVariable::RequestRate, limit) => {
-                let first = if estimate < 10.0 { estimate } else { estimate.ceil() }.min(most);
+                let first = if estimate < 10.0 { estimate } else { estimate.ceil() }.min(max);
                 match limit {
                     Some(limit) => {
-                        (Model::OpenLoop { limit }, Levels { growth: SAMPLED_GROWTH, ..Levels::rates(first, most) })
+                        (Model::OpenLoop { limit }, Levels { growth: SAMPLED_GROWTH, ..Levels::rates(first, max) })
                     }
-                    None => (Model::Monotone, Levels::whole_rates(first, most)),
+                    None => (Model::Monotone, Levels::whole_rates(first, max)),
                 }
             }
             (LoadVariable::MaxConcurrency, Some(_)) => {
                 // Little's law: the users whose requests take as long as a limit allows, at that rate.
                 let times = target.iter().filter_map(|one| one.limit_seconds().map(|limit| limit * steps(one, top)));
                 let users = self.completed_rate(top).unwrap_or(1.0) * times.fold(0.0, f64::max);
-                let levels = Levels::users(users.ceil().clamp(1.0, most), most);
+                let levels = Levels::users(users.ceil().clamp(1.0, max), max);
                 (Model::ClosedLoop, Levels { growth: SAMPLED_GROWTH, ..levels })
             }
             // At the largest load all sessions run at once; pauses between their requests hide how many a server takes.
             (LoadVariable::Sessions, limit) => {
-                let levels = Levels::users((estimate / 4.0).ceil().clamp(1.0, most), most);
+                let levels = Levels::users((estimate / 4.0).ceil().clamp(1.0, max), max);
                 let model = limit.map_or(Model::Monotone, |_| Model::ClosedLoop);
                 (model, Levels { growth: SAMPLED_GROWTH, ..levels })
             }
             (LoadVariable::MaxConcurrency, None) => {
-                (Model::Monotone, Levels::users(estimate.ceil().clamp(1.0, most), most))
+                (Model::Monotone, Levels::users(estimate.ceil().clamp(1.0, max), max))
             }
         }
     }
@@ -167,8 +167,8 @@ impl Pair<'_> {
         let (left, right) = found.bracket();
         session.note(format!("Range of {key} to search: [{left}, {}] {}.", load_text(right), variable.unit()));
         let (verdict, inconclusive) = found.verdict(target, self.plan);
-        let most = self.headline(target, found, verdict)?;
-        session.note(format!("Maximum {key} for SLA: {most}.\nThe search stopped: {}.", found.stop_text(self.plan)));
+        let max = self.headline(target, found, verdict)?;
+        session.note(format!("Maximum {key} for SLA: {max}.\nThe search stopped: {}.", found.stop_text(self.plan)));
         if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             let means = self.means(target, level)?;
             let shown = target.iter().zip(&means);

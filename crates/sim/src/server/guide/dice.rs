@@ -39,10 +39,10 @@ impl Dice {
         if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
     }
 
-    /// Number of repetitions from `least` to `most`, within the size limit.
-    pub(crate) fn times(&mut self, least: usize, most: Option<usize>) -> usize {
-        let more = most.map_or(usize::MAX, |most| most.saturating_sub(least)).min(self.size * 4);
-        least.saturating_add(self.below(more + 1)).min(self.left)
+    /// Number of repetitions from `min` to `max`, within the size limit.
+    pub(crate) fn times(&mut self, min: usize, max: Option<usize>) -> usize {
+        let more = max.map_or(usize::MAX, |max| max.saturating_sub(min)).min(self.size * 4);
+        min.saturating_add(self.below(more + 1)).min(self.left)
     }
 
     /// Counts parts or bytes; returns whether more are allowed.

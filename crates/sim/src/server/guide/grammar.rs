@@ -116,8 +116,8 @@ impl Grammar {
                     self.write(part, depth, dice, out);
                 }
             }
-            Node::Times(part, least, most) => {
-                let times = if depth > SHALLOW_DEPTH { (*least).min(dice.left()) } else { dice.times(*least, *most) };
+            Node::Times(part, min, max) => {
+                let times = if depth > SHALLOW_DEPTH { (*min).min(dice.left()) } else { dice.times(*min, *max) };
                 // Parts without a finite sentence are dropped.
                 let times = if height(part, &self.heights) == INFINITE { 0 } else { times };
                 for _ in 0..times {
@@ -128,8 +128,8 @@ impl Grammar {
     }
 
     fn choose<'a>(&self, parts: &'a [Node], depth: usize, dice: &mut Dice) -> Option<&'a Node> {
-        let least = parts.iter().map(|part| height(part, &self.heights)).min()?;
-        let limit = if depth > SHALLOW_DEPTH || dice.size == 0 { least } else { INFINITE - 1 };
+        let min = parts.iter().map(|part| height(part, &self.heights)).min()?;
+        let limit = if depth > SHALLOW_DEPTH || dice.size == 0 { min } else { INFINITE - 1 };
         let open: Vec<&Node> = parts.iter().filter(|part| height(part, &self.heights) <= limit).collect();
         dice.pick(&open).copied()
     }

@@ -152,14 +152,14 @@ impl Schema {
     /// Additional properties: as many as required, and a few where the schema does not restrict them.
     fn add_more(&self, schema: &Dict, depth: usize, dice: &mut Dice, out: &mut Dict) {
         let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
-        let (least, most) = (bound("minProperties").unwrap_or(0), bound("maxProperties").unwrap_or(usize::MAX));
+        let (min, max) = (bound("minProperties").unwrap_or(0), bound("maxProperties").unwrap_or(usize::MAX));
         let by_pattern = schema.get("patternProperties").and_then(Value::as_dict).and_then(|dict| dict.iter().next());
         let other = schema.get("additionalProperties").filter(|other| other.as_dict().is_some());
         let free =
             schema.get("properties").is_none() && schema.get("additionalProperties") != Some(&Value::Bool(false));
         let wanted = match by_pattern.is_some() || other.is_some() || free {
-            true if depth <= OPTIONAL_DEPTH => least.max(dice.times(0, Some(2)).min(most)),
-            _ => least,
+            true if depth <= OPTIONAL_DEPTH => min.max(dice.times(0, Some(2)).min(max)),
+            _ => min,
         };
         for at in 0..64 {
             if out.len() >= wanted {
@@ -179,11 +179,11 @@ impl Schema {
         let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
         let prefix = schema.get("prefixItems").or_else(|| schema.get("items")).and_then(Value::as_list).unwrap_or(&[]);
         let rest = schema.get("items").filter(|items| items.as_list().is_none());
-        let least = bound("minItems").unwrap_or(0);
+        let min = bound("minItems").unwrap_or(0);
         let closed = rest == Some(&Value::Bool(false)) || (rest.is_none() && !prefix.is_empty());
-        let most = bound("maxItems").unwrap_or(usize::MAX).min(if closed { prefix.len() } else { usize::MAX });
+        let max = bound("maxItems").unwrap_or(usize::MAX).min(if closed { prefix.len() } else { usize::MAX });
         let extra = if depth > OPTIONAL_DEPTH { 0 } else { dice.times(0, Some(dice.size)) };
-        let count = prefix.len().max(least.saturating_add(extra)).min(most).clamp(least.min(most), 4096.max(least));
+        let count = prefix.len().max(min.saturating_add(extra)).min(max).clamp(min.min(max), 4096.max(min));
         let any = Value::Bool(true);
         (0..count.min(1 << 16)).map(|at| self.value(prefix.get(at).or(rest).unwrap_or(&any), depth + 1, dice)).collect()
     }

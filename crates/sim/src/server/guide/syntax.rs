@@ -94,21 +94,21 @@ impl Side<'_> {
 
     fn repeated(&mut self, mut node: Node) -> Result<Node, String> {
         loop {
-            let (least, most) = match self.words.get(self.at) {
+            let (min, max) = match self.words.get(self.at) {
                 Some(Token::Punctuation("?")) => (0, Some(1)),
                 Some(Token::Punctuation("*")) => (0, None),
                 Some(Token::Punctuation("+")) => (1, None),
-                Some(Token::Times(least, most)) => (*least, *most),
+                Some(Token::Times(min, max)) => (*min, *max),
                 _ => return Ok(node),
             };
-            if most.is_some_and(|most| most < least) {
+            if max.is_some_and(|max| max < min) {
                 return Err("a repetition ends before it begins".to_owned());
             }
-            if least > MAX_PARTS {
-                return Err(format!("a repetition of {least} times is more than {MAX_PARTS}, the most there may be"));
+            if min > MAX_PARTS {
+                return Err(format!("a repetition of {min} times is more than {MAX_PARTS}, the most there may be"));
             }
             self.at += 1;
-            node = Node::Times(Box::new(node), least, most);
+            node = Node::Times(Box::new(node), min, max);
         }
     }
 
@@ -206,8 +206,8 @@ fn times(text: &str) -> Result<(Token, &str), String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("{{{inner}}} is not a repetition"));
     let word = match inner.split_once(',') {
         None => Token::Times(number(inner)?, Some(number(inner)?)),
-        Some((least, "")) => Token::Times(number(least)?, None),
-        Some((least, most)) => Token::Times(number(least)?, Some(number(most)?)),
+        Some((min, "")) => Token::Times(number(min)?, None),
+        Some((min, max)) => Token::Times(number(min)?, Some(number(max)?)),
     };
     Ok((word, rest))
 }

@@ -24,10 +24,10 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn read(fields: &Fields) -> Result<Self, Problem> {
-        let limited = |name: &str, preset: i64, most: i64| {
+        let limited = |name: &str, preset: i64, max: i64| {
             let number = fields.int(name)?.unwrap_or(preset);
-            let wrong = || Problem::parameter(name, &format!("expected an integer from 1 to {most}, got {number}"));
-            if (1..=most).contains(&number) { Ok(number as u32) } else { Err(wrong()) }
+            let wrong = || Problem::parameter(name, &format!("expected an integer from 1 to {max}, got {number}"));
+            if (1..=max).contains(&number) { Ok(number as u32) } else { Err(wrong()) }
         };
         Ok(Ask {
             model: fields.model()?,

@@ -214,10 +214,10 @@ fn places(rows: &[Vec<f32>]) -> Json {
     rows.iter().enumerate().map(place).collect()
 }
 
-fn within(fields: &Fields, name: &str, least: i64, most: i64) -> Result<Option<i64>, Problem> {
+fn within(fields: &Fields, name: &str, min: i64, max: i64) -> Result<Option<i64>, Problem> {
     match fields.int(name)? {
-        Some(value) if !(least..=most).contains(&value) => {
-            Err(Problem::parameter(name, &format!("expected an integer from {least} to {most}, got {value}")))
+        Some(value) if !(min..=max).contains(&value) => {
+            Err(Problem::parameter(name, &format!("expected an integer from {min} to {max}, got {value}")))
         }
         value => Ok(value),
     }

@@ -114,17 +114,17 @@ impl Ask {
     /// Refuses more output than the context length, before tokenization.
     pub(crate) fn check_limits(&self, spec: &SimSpec) -> Result<(), Problem> {
         let limit = spec.engine.max_model_len;
-        let most = |name: &str, asked: i64| match asked > limit as i64 {
+        let max = |name: &str, asked: i64| match asked > limit as i64 {
             true => Err(Problem::parameter(name, &format!("expected at most max_model_len={limit}, got {asked}"))),
             false => Ok(()),
         };
         if self.budget.is_some() && spec.reasoning_tokens == 0 {
             return Err(Problem::parameter("thinking_token_budget", "expected only of a model that reasons"));
         }
-        most(self.limit_name, self.max_tokens.unwrap_or(0))?;
+        max(self.limit_name, self.max_tokens.unwrap_or(0))?;
         match self.truncate {
             Some((0, _)) => Err(Problem::parameter("truncate_prompt_tokens", "expected a prompt that is not empty")),
-            Some((tokens, _)) if tokens != usize::MAX => most("truncate_prompt_tokens", tokens as i64),
+            Some((tokens, _)) if tokens != usize::MAX => max("truncate_prompt_tokens", tokens as i64),
             _ => Ok(()),
         }
     }
@@ -137,9 +137,9 @@ impl Ask {
             tokens = if prompt.was_text() { limit + 1 } else { tokens };
             return Err(too_long(tokens, limit));
         }
-        let room = (limit - tokens) as i64;
-        let asked = if self.only_repeats() { 1 } else { self.max_tokens.unwrap_or(room) };
-        let max_tokens = asked.min(room);
+        let available = (limit - tokens) as i64;
+        let asked = if self.only_repeats() { 1 } else { self.max_tokens.unwrap_or(available) };
+        let max_tokens = asked.min(available);
         if max_tokens < 1 {
             return Err(Problem::parameter("max_tokens", &format!("expected at least 1, got {max_tokens}")));
         }
@@ -154,9 +154,9 @@ impl Ask {
 }
 
 pub(crate) fn too_long(tokens: usize, limit: usize) -> Problem {
-    let least = if tokens == limit + 1 { "at least " } else { "" };
+    let min = if tokens == limit + 1 { "at least " } else { "" };
     let message = format!(
-        "This model's maximum context length is {limit} tokens. However, your prompt contains {least}{tokens} input \
+        "This model's maximum context length is {limit} tokens. However, your prompt contains {min}{tokens} input \
          tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt."
     );
     let message = format!("{message} (parameter=input_tokens, value={tokens})");

@@ -91,15 +91,15 @@ impl Source {
         if self.text_len() <= limit {
             return Ok(());
         }
-        let most = limit.saturating_mul(longest());
-        if self.text_len() <= most {
+        let max = limit.saturating_mul(longest());
+        if self.text_len() <= max {
             return Ok(());
         }
         let characters: usize = self.texts().iter().map(|text| text.chars().count()).sum();
-        if characters <= most {
+        if characters <= max {
             return Ok(());
         }
-        let message = format!("expected at most {most} characters for {limit} tokens, got {characters}");
+        let message = format!("expected at most {max} characters for {limit} tokens, got {characters}");
         Err(Problem::parameter("input_text", &message))
     }
 

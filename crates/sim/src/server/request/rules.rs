@@ -66,8 +66,8 @@ const COMMON: &[Rule] = &[
         |fields| {
             let given = fields.within("repetition_detection");
             let number = |name: &str| given.int(name).ok().flatten().unwrap_or(0);
-            let (least, most) = (number("min_pattern_size"), number("max_pattern_size"));
-            least < 0 || least > most || (most > 0 && number("min_count") < 2)
+            let (min, max) = (number("min_pattern_size"), number("max_pattern_size"));
+            min < 0 || min > max || (max > 0 && number("min_count") < 2)
         },
     ),
 ];
@@ -119,7 +119,7 @@ fn has_empty(fields: &Fields, name: &str) -> bool {
     fields.texts(name).is_ok_and(|texts| texts.iter().any(String::is_empty))
 }
 
-fn obey(rules: &[&[Rule]], fields: &Fields) -> Result<(), Problem> {
+fn check(rules: &[&[Rule]], fields: &Fields) -> Result<(), Problem> {
     match rules.iter().copied().flatten().find(|(_, _, is_broken)| is_broken(fields)) {
         Some((name, message, _)) => Err(Problem::parameter(name, message)),
         None => Ok(()),
@@ -127,12 +127,12 @@ fn obey(rules: &[&[Rule]], fields: &Fields) -> Result<(), Problem> {
 }
 
 pub(crate) fn completion(fields: &Fields) -> Result<(), Problem> {
-    obey(&[COMPLETION, COMMON], fields)?;
+    check(&[COMPLETION, COMMON], fields)?;
     cache_salt(fields)
 }
 
 pub(crate) fn chat(fields: &Fields) -> Result<(), Problem> {
-    obey(&[CHAT, COMMON], fields)?;
+    check(&[CHAT, COMMON], fields)?;
     cache_salt(fields)
 }
 
@@ -149,12 +149,12 @@ pub(crate) fn cache_salt(fields: &Fields) -> Result<(), Problem> {
 }
 
 pub(crate) fn sampling(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
-    for (name, range, least, most) in RANGES {
-        if let Some(value) = fields.float(name)?.filter(|value| !(least..=most).contains(value)) {
+    for (name, range, min, max) in RANGES {
+        if let Some(value) = fields.float(name)?.filter(|value| !(min..=max).contains(value)) {
             return Err(Problem::parameter(name, &format!("expected a number {range}, got {value}")));
         }
     }
-    obey(&[SAMPLING], fields)?;
+    check(&[SAMPLING], fields)?;
     alternatives(fields.int("prompt_logprobs")?, "prompt_logprobs", vocabulary)?;
     for name in ["logprob_token_ids", "stop_token_ids", "allowed_token_ids"] {
         check_ids(name, fields.ints(name)?.into_iter().map(Some), vocabulary)?;

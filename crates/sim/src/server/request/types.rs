@@ -126,12 +126,12 @@ impl Kind {
             (Kind::Int, _) => as_int(value).is_some(),
             (Kind::IntFrom(_), Value::BigInt(_)) => false,
             (Kind::IntFrom(_), Value::Float(number)) if number.abs() >= i64::MAX as f64 => false,
-            (Kind::IntFrom(least), _) => as_int(value).is_some_and(|number| number >= least),
+            (Kind::IntFrom(min), _) => as_int(value).is_some_and(|number| number >= min),
             (Kind::Float, _) => as_float(value).is_some(),
             (Kind::Text, Value::Str(_)) => true,
             (Kind::Name, Value::Str(text)) => !text.is_empty(),
             (Kind::OneOf(names), Value::Str(text)) => names.contains(&text.as_str()),
-            (Kind::UpTo(most, _), Value::List(items)) if items.len() > most => false,
+            (Kind::UpTo(max, _), Value::List(items)) if items.len() > max => false,
             (Kind::List(kind) | Kind::UpTo(_, kind), Value::List(items)) => {
                 let mut items = items.iter().enumerate();
                 return items.try_for_each(|(at, item)| kind.check(item).map_err(|wrong| wrong.below(at)));
@@ -160,14 +160,14 @@ impl Kind {
             Kind::Bool => "a boolean".to_owned(),
             Kind::Int => "an integer".to_owned(),
             Kind::IntFrom(i64::MIN) => "an integer of 64 bits".to_owned(),
-            Kind::IntFrom(least) => format!("an integer of 64 bits, at least {least}"),
+            Kind::IntFrom(min) => format!("an integer of 64 bits, at least {min}"),
             Kind::Float => "a number".to_owned(),
             Kind::Text => "a string".to_owned(),
             Kind::Name => "a string that is not empty".to_owned(),
             Kind::OneOf(names) => one_of(names),
             Kind::List(Kind::Any) => "a list".to_owned(),
             Kind::List(kind) => format!("a list (items: {})", kind.expected()),
-            Kind::UpTo(most, kind) => format!("a list of at most {most} (items: {})", kind.expected()),
+            Kind::UpTo(max, kind) => format!("a list of at most {max} (items: {})", kind.expected()),
             Kind::Map(_) | Kind::Object(_) | Kind::Tagged(..) => "an object".to_owned(),
             Kind::Either(kinds) => kinds.iter().map(|kind| kind.expected()).collect::<Vec<_>>().join(" or "),
         }

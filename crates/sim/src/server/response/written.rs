@@ -45,9 +45,9 @@ impl Written {
     /// A text in the tokenizer's tokens, and an end without text.
     fn formed(app: &App, form: &Form, draw: &Draw<'_>, limits: &Limits, thoughts: usize) -> Written {
         let seed = draw.number();
-        let room = limits.max_tokens.saturating_sub(thoughts);
+        let available = limits.max_tokens.saturating_sub(thoughts);
         let (form, tokenizer) = (form.clone(), Arc::clone(&app.spec.tokenizer));
-        let fits = |size: &&usize| form.draw(seed, **size, &tokenizer).0.len() < room;
+        let fits = |size: &&usize| form.draw(seed, **size, &tokenizer).0.len() < available;
         let size = SIZES.iter().find(fits).copied().unwrap_or(0);
         let (ids, call) = form.draw(seed, size, &tokenizer);
         let whole = thoughts + ids.len();

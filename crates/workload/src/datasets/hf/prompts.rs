@@ -32,8 +32,8 @@ pub(super) fn instruct_coder(context: &Context<'_>, row: &Row) -> Result<Request
 /// Blazedit: code and a change to it, if the edit distance is in range.
 pub(super) fn blazedit(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
     let distance = row.number("norm_distance")?;
-    let (least, greatest) = context.spec.blazedit_distance;
-    if !(least <= distance && distance <= greatest) {
+    let (min, greatest) = context.spec.blazedit_distance;
+    if !(min <= distance && distance <= greatest) {
         return Ok(None);
     }
     let (code, change) = (row.text("code")?, row.text("change_request")?);

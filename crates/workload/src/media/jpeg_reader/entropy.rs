@@ -131,8 +131,8 @@ pub(super) fn decode_scan(
         for (part, &(index, dc_table, ac_table)) in scan.parts.iter().enumerate() {
             let component = &mut components[index];
             let (h, v) = if alone { (1, 1) } else { (component.h, component.v) };
-            for place in 0..h * v {
-                let (block_x, block_y) = (x * h + place % h, y * v + place / h);
+            for slot in 0..h * v {
+                let (block_x, block_y) = (x * h + slot % h, y * v + slot / h);
                 let block = component.coefficients.get_mut(block_y * component.blocks_wide + block_x)?;
                 reader.block(block, part, dc[dc_table].as_ref(), ac[ac_table].as_ref())?;
             }
@@ -239,11 +239,11 @@ impl BlockReader<'_> {
                     fresh = if self.bits.take(1) == 1 { bit } else { -bit };
                 }
                 while at <= end {
-                    let place = ZIGZAG[at];
-                    if block[place] != 0 {
-                        self.correct(&mut block[place], bit);
+                    let slot = ZIGZAG[at];
+                    if block[slot] != 0 {
+                        self.correct(&mut block[slot], bit);
                     } else if run == 0 {
-                        block[place] = fresh;
+                        block[slot] = fresh;
                         at += 1;
                         break;
                     } else {
@@ -255,9 +255,9 @@ impl BlockReader<'_> {
         }
         if self.zero_blocks > 0 {
             while at <= end {
-                let place = ZIGZAG[at];
-                if block[place] != 0 {
-                    self.correct(&mut block[place], bit);
+                let slot = ZIGZAG[at];
+                if block[slot] != 0 {
+                    self.correct(&mut block[slot], bit);
                 }
                 at += 1;
             }

@@ -24,7 +24,7 @@ pub struct GeneratorConfig {
 
 impl GeneratorConfig {
     pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
-        let row = Row { path, line: None, way: String::new(), dict };
+        let row = Row { path, line: None, prefix: String::new(), dict };
         let kind = row.need("filetype", Row::text)?;
         if kind != "generate_conversations" {
             return Err(row.wrong("filetype", format!("must be \"generate_conversations\", not {kind:?}")));

@@ -61,7 +61,7 @@ pub(crate) fn random_pool(source: &Source, _: &Options) -> Result<Trace> {
             entries.push(kept.map(|(key, value)| (key.to_owned(), value.clone())).collect());
         }
         if entries.is_empty() {
-            return Err(TraceError::Empty { place: Place::file(&document.path) });
+            return Err(TraceError::Empty { location: Location::file(&document.path) });
         }
         let name = document.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         trace.pools.push(Pool { name, entries });

@@ -29,10 +29,10 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
     }
     let mut branched = 0;
     for (session, chats) in trees(&rows)? {
-        let mut places: HashMap<i64, usize> = HashMap::new();
+        let mut positions: HashMap<i64, usize> = HashMap::new();
         let mut last: Option<usize> = None;
         for (turn, chat) in chats.iter().enumerate() {
-            let named = places.get(&chat.parent).copied();
+            let named = positions.get(&chat.parent).copied();
             branched += usize::from(turn > 0 && named != last);
             let parent = if edges == Edges::Tree { named } else { last };
             let mut step = step(&session, turn, chat.row, unit)?;
@@ -42,7 +42,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace> {
                 step.history = if lengths == Lengths::Cumulative { History::Recorded } else { History::Live };
             }
             last = Some(trace.push(step));
-            places.insert(chat.id, trace.steps.len() - 1);
+            positions.insert(chat.id, trace.steps.len() - 1);
         }
     }
     if branched > 0 && edges == Edges::Chain {

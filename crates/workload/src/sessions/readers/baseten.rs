@@ -21,7 +21,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace> {
         let turn = before.map_or(0, |(_, turn)| turn + 1);
         let mut step = Step::new(session.clone(), turn);
         step.at_ms = Some(moments[index]);
-        step.parents = after(before.map(|(place, _)| place), 0.0);
+        step.parents = after(before.map(|(position, _)| position), 0.0);
         step.history = if turn > 0 { History::Recorded } else { History::None };
         step.input_tokens = row.count("input_tokens")?;
         step.output_tokens = Some(row.need("output_tokens", Row::count)?);

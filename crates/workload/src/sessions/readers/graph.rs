@@ -34,7 +34,7 @@ fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<()> {
     if nodes.is_empty() {
         return Err(graph.wrong("turns", "has no turn"));
     }
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut positions: HashMap<String, usize> = HashMap::new();
     let mut pauses: HashMap<usize, f64> = HashMap::new();
     for node in &nodes {
         let name = node.need("node_id", Row::name)?;
@@ -45,28 +45,28 @@ fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<()> {
         let mut step = Step { turn: Turn::Name(name.clone()), ..Step::new(session, 0) };
         columns::fill(&columns, &cells, &mut step)?;
         step.notes.agent = Some(node.name("agent_id")?.unwrap_or_else(|| "default".to_owned()));
-        let place = trace.push(step);
-        pauses.insert(place, columns::seconds(&columns, &cells, Kind::Pause)?.unwrap_or(0.0));
-        if places.insert(name.clone(), place).is_some() {
+        let position = trace.push(step);
+        pauses.insert(position, columns::seconds(&columns, &cells, Kind::Pause)?.unwrap_or(0.0));
+        if positions.insert(name.clone(), position).is_some() {
             return Err(node.wrong("node_id", format!("duplicate node {name:?}")));
         }
     }
     for node in &nodes {
-        let place = places[&node.need("node_id", Row::name)?];
+        let position = positions[&node.need("node_id", Row::name)?];
         let mut takes = Vec::new();
         for edge in node.rows("parents")?.unwrap_or_default() {
             let name = edge.need("parent_node_id", Row::name)?;
             let unknown = || edge.wrong("parent_node_id", format!("no node is called {name:?}"));
-            let parent = *places.get(&name).ok_or_else(unknown)?;
+            let parent = *positions.get(&name).ok_or_else(unknown)?;
             takes.push((parent, take(&edge)?));
         }
         if takes.iter().filter(|(_, take)| *take == Take::Full).count() > 1 {
             return Err(node.wrong("parents", "at most one parent may be taken in full"));
         }
         let edge = |(parent, _): &(usize, Take)| Edge { parent: *parent, after_ms: pauses[parent] };
-        trace.steps[place].parents = takes.iter().map(edge).collect();
+        trace.steps[position].parents = takes.iter().map(edge).collect();
         if !takes.is_empty() {
-            trace.steps[place].history = History::Edges(takes);
+            trace.steps[position].history = History::Edges(takes);
         }
     }
     Ok(())

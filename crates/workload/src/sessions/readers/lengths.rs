@@ -64,9 +64,9 @@ pub(crate) fn burstgpt(source: &Source, options: &Options) -> Result<Trace> {
         if let Some(took) = elapsed.and_then(number) {
             step.notes.recorded_ms = Some(from_s(took));
         }
-        let place = trace.push(step);
+        let position = trace.push(step);
         if named.is_some() {
-            turns.insert(name, (turn, place));
+            turns.insert(name, (turn, position));
         }
     }
     if !sessions && table.find("Session ID").is_some() {
@@ -103,8 +103,8 @@ struct Columns<'s> {
 
 impl<'s> Columns<'s> {
     fn of(document: &'s Document) -> Result<Self> {
-        let place = Place::file(&document.path);
-        let problem = || TraceError::Graph { place, problem: "must be a table: a .csv file with a header".into() };
+        let location = Location::file(&document.path);
+        let problem = || TraceError::Graph { location, problem: "must be a table: a .csv file with a header".into() };
         Ok(Columns { document, records: document.table.as_ref().ok_or_else(problem)? })
     }
 
@@ -130,8 +130,8 @@ impl<'s> Columns<'s> {
     }
 
     fn field(&self, line: usize, field: &str, problem: &str) -> TraceError {
-        let place = Place { path: self.document.path.clone(), line: Some(line) };
-        TraceError::Field { place, field: field.to_owned(), problem: problem.to_owned() }
+        let location = Location { path: self.document.path.clone(), line: Some(line) };
+        TraceError::Field { location, field: field.to_owned(), problem: problem.to_owned() }
     }
 }
 

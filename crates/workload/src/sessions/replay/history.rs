@@ -18,9 +18,9 @@ impl Replay {
         let (last, _) = *before.last()?;
         if !self.chat {
             let mut text = String::new();
-            for (place, choice) in before {
-                text += content_text(&self.requests[*place]);
-                text += &find(*place).map(|received| text_of(&received.choice(*choice))).unwrap_or_default();
+            for (position, choice) in before {
+                text += content_text(&self.requests[*position]);
+                text += &find(*position).map(|received| text_of(&received.choice(*choice))).unwrap_or_default();
             }
             text += content_text(own);
             return Some(Request { content: Content::Text(text), ..own.clone() });
@@ -35,9 +35,9 @@ impl Replay {
             return Some(Request { chat_messages: Some(Value::List(transcript.messages)), overrides, ..own.clone() });
         }
         let mut transcript = Transcript::default();
-        for (place, choice) in before {
-            transcript.push_messages(own_messages(&self.requests[*place]));
-            if let Some(received) = find(*place) {
+        for (position, choice) in before {
+            transcript.push_messages(own_messages(&self.requests[*position]));
+            if let Some(received) = find(*position) {
                 transcript.push_completion(&received.choice(*choice));
             }
         }
@@ -90,8 +90,8 @@ impl Transcript {
         let spoken = self.messages.iter().any(|message| has_role(message, "system"));
         let results = own.iter().take_while(|message| has_role(message, "tool")).count();
         let open = std::mem::take(&mut self.open);
-        for (place, call) in open.iter().enumerate() {
-            let recorded = own[..results].get(place).and_then(|result| result.get("content")).cloned();
+        for (position, call) in open.iter().enumerate() {
+            let recorded = own[..results].get(position).and_then(|result| result.get("content")).cloned();
             let content = recorded.unwrap_or_else(|| SIMULATED.into());
             let id = call.id.as_str();
             self.messages.push(object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)]));
@@ -135,7 +135,7 @@ mod tests {
     fn replay(own: &[&str], server_history: bool) -> Replay {
         let request = |text: &&str| Request { chat_messages: Some(parse(text).unwrap()), ..Request::text("", 1, 1) };
         let requests: Vec<Request> = own.iter().map(request).collect();
-        let before = (0..own.len()).map(|place| (0..place).map(|before| (before, 0)).collect()).collect();
+        let before = (0..own.len()).map(|position| (0..position).map(|before| (before, 0)).collect()).collect();
         let (keeps, pieces) = (vec![true; own.len()], vec![Vec::new(); own.len()]);
         Replay { requests, before, keeps, pieces, chat: true, server_history }
     }

@@ -44,16 +44,16 @@ fn file_within(file: &mut (impl Read + Seek), len: u64) -> io::Result<bool> {
     file.read_exact(&mut footer)?;
     let Ok(footer) = root_as_footer(&footer) else { return Ok(false) };
     let blocks = footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for block in blocks {
         let (at, head, body) = (block.offset(), i64::from(block.metaDataLength()), block.bodyLength());
         let end = at.checked_add(head).and_then(|end| end.checked_add(body));
         if at < 0 || head < 0 || body < 0 || end.is_none_or(|end| end as u64 > len) {
             return Ok(false);
         }
-        places.push(at as u64);
+        positions.push(at as u64);
     }
-    for at in places {
+    for at in positions {
         if !matches!(message(file, at, len)?, Found::Next(_)) {
             return Ok(false);
         }

@@ -8,7 +8,7 @@ use tacho_core::yaml;
 use tacho_loadgen::{Curve, Stage, StageLength, StageLoad};
 
 use super::StageArg;
-use crate::args::error::Refusal;
+use crate::args::error::ArgumentError;
 
 /// The keys of a stage in a file; others are flags of its dataset.
 const KEYS: [&str; 8] =
@@ -18,8 +18,8 @@ const KEYS: [&str; 8] =
 struct Problem(String);
 
 impl Problem {
-    fn of(self, stage: &str) -> Refusal {
-        Refusal::other(format!("--stages {}: {}", quoted(stage), self.0))
+    fn of(self, stage: &str) -> ArgumentError {
+        ArgumentError::other(format!("--stages {}: {}", quoted(stage), self.0))
     }
 }
 
@@ -30,7 +30,7 @@ fn problem<T>(text: impl Into<String>) -> Read<T> {
 }
 
 /// Reads all stages of a flag; `burstiness` is that of stages without their own.
-pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, Refusal> {
+pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, ArgumentError> {
     let mut stages = Vec::new();
     for word in words.iter().map(|word| word.trim()) {
         let is_file = [".yaml", ".yml", ".json"].iter().any(|ending| word.ends_with(ending));
@@ -51,8 +51,8 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, R
 }
 
 /// Reads a file: a list of stages, or a mapping with such a list under `stages`.
-fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, Refusal> {
-    let refused = |problem: String| Refusal::other(format!("--stages: {}: {problem}", path.display()));
+fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, ArgumentError> {
+    let refused = |problem: String| ArgumentError::other(format!("--stages: {}: {problem}", path.display()));
     let text =
         tacho_core::files::read_settings_text(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let document = yaml::document(&text).map_err(|problem| refused(problem.to_string()))?;
@@ -90,7 +90,7 @@ fn compact(text: &str, burstiness: f64) -> Read<StageArg> {
     stage(name, length, load, &options, burstiness)
 }
 
-fn mapping(value: &Value, burstiness: f64) -> Result<StageArg, Refusal> {
+fn mapping(value: &Value, burstiness: f64) -> Result<StageArg, ArgumentError> {
     let read = || {
         let Some(dict) = value.as_dict() else {
             return problem(format!("a stage is a mapping with {} and flags of its dataset", KEYS.join(", ")));

@@ -32,11 +32,11 @@ pub(super) fn of_format(format: &str) -> Option<&'static str> {
 
 pub(super) fn draw(schema: &Dict, dice: &mut Dice) -> String {
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
-    let (least, most) = (bound("minLength").unwrap_or(0), bound("maxLength").unwrap_or(usize::MAX));
+    let (min, max) = (bound("minLength").unwrap_or(0), bound("maxLength").unwrap_or(usize::MAX));
     let pattern = schema.text("pattern").or_else(|| schema.text("format").and_then(of_format));
     match pattern.map(Pattern::parse) {
-        Some(Ok(pattern)) => of_length(least, most, dice, |dice| pattern.text(dice)),
-        _ => fitted(&words(1 + dice.size, dice), least, most, dice),
+        Some(Ok(pattern)) => of_length(min, max, dice, |dice| pattern.text(dice)),
+        _ => fitted(&words(1 + dice.size, dice), min, max, dice),
     }
 }
 
@@ -46,14 +46,14 @@ pub(super) fn words(count: usize, dice: &mut Dice) -> String {
 }
 
 /// The first of many draws with a valid length; the last of them if none has.
-fn of_length(least: usize, most: usize, dice: &mut Dice, mut draw: impl FnMut(&mut Dice) -> String) -> String {
+fn of_length(min: usize, max: usize, dice: &mut Dice, mut draw: impl FnMut(&mut Dice) -> String) -> String {
     let size = dice.size;
     let mut text = String::new();
     for attempt in 0..64 {
         // Longer and longer draws, where the pattern allows them.
-        dice.size = if least > 0 { attempt } else { size.saturating_sub(attempt / 8) };
+        dice.size = if min > 0 { attempt } else { size.saturating_sub(attempt / 8) };
         text = draw(dice);
-        if (least..=most).contains(&text.chars().count()) {
+        if (min..=max).contains(&text.chars().count()) {
             break;
         }
     }
@@ -61,9 +61,9 @@ fn of_length(least: usize, most: usize, dice: &mut Dice, mut draw: impl FnMut(&m
     text
 }
 
-fn fitted(text: &str, least: usize, most: usize, dice: &mut Dice) -> String {
-    let mut text: String = text.chars().take(most).collect();
-    let more = least.saturating_sub(text.chars().count()).min(dice.left());
+fn fitted(text: &str, min: usize, max: usize, dice: &mut Dice) -> String {
+    let mut text: String = text.chars().take(max).collect();
+    let more = min.saturating_sub(text.chars().count()).min(dice.left());
     dice.spend(more);
     text.extend((0..more).map(|_| char::from(b'a' + dice.below(26) as u8)));
     text

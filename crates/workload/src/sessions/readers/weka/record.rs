@@ -21,7 +21,7 @@ pub(crate) struct Record {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    way: String,
+    prefix: String,
     pub(crate) start_ms: f64,
     pub(crate) api_s: Option<f64>,
     pub(crate) model: Option<String>,
@@ -47,7 +47,7 @@ impl Call {
 
     /// The path of one of its fields.
     pub(crate) fn field(&self, name: &str) -> String {
-        format!("{}{name}", self.way)
+        format!("{}{name}", self.prefix)
     }
 }
 
@@ -113,7 +113,7 @@ fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call> {
         _ => from_s(time),
     };
     Ok(Call {
-        way: row.way.clone(),
+        prefix: row.prefix.clone(),
         start_ms,
         api_s: row.span("api_time")?,
         model: row.string("model")?,
