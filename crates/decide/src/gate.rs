@@ -103,7 +103,7 @@ fn unit(key: &str) -> &'static str {
 
 /// The result of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
+pub enum Judgment {
     /// Even the upper confidence bound of the change is within the limit.
     Within,
     /// Even the lower confidence bound of the change is beyond the limit.
@@ -114,17 +114,17 @@ pub enum Judgement {
     Scheduled,
 }
 
-impl Judgement {
+impl Judgment {
     /// The combined result of the rules and the failures: the worst of them. If the schedule determined all rules,
     /// there is none.
     pub fn overall(failures: &Failures, decisions: &[Decision]) -> Self {
-        let any = |wanted: Judgement| decisions.iter().any(|decision| decision.judgement == wanted);
-        match failures.judgement {
-            Judgement::Beyond => Judgement::Beyond,
-            _ if any(Judgement::Beyond) => Judgement::Beyond,
-            _ if any(Judgement::Inconclusive) => Judgement::Inconclusive,
-            _ if any(Judgement::Scheduled) && !any(Judgement::Within) => Judgement::Inconclusive,
-            _ => Judgement::Within,
+        let any = |wanted: Judgment| decisions.iter().any(|decision| decision.judgment == wanted);
+        match failures.judgment {
+            Judgment::Beyond => Judgment::Beyond,
+            _ if any(Judgment::Beyond) => Judgment::Beyond,
+            _ if any(Judgment::Inconclusive) => Judgment::Inconclusive,
+            _ if any(Judgment::Scheduled) && !any(Judgment::Within) => Judgment::Inconclusive,
+            _ => Judgment::Within,
         }
     }
 }
@@ -154,7 +154,7 @@ pub struct Decision {
     /// The change of its metric.
     pub effect: Effect,
     /// Its result.
-    pub judgement: Judgement,
+    pub judgment: Judgment,
     /// Whether it exceeds its limit on its own, but not after the correction for several rules.
     pub alone: bool,
     /// What would decide it; `None` if it is decided.
@@ -245,22 +245,22 @@ fn decide(
     let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, level)).collect();
     let stricter = level.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
-        let judgement = match effect.offered {
-            Some(_) => Judgement::Scheduled,
-            None if tested.contains(&at) && !open.contains(&at) => Judgement::Beyond,
+        let judgment = match effect.offered {
+            Some(_) => Judgment::Scheduled,
+            None if tested.contains(&at) && !open.contains(&at) => Judgment::Beyond,
             None => inconclusive_or_within(rule, &effect, level),
         };
-        let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (level, stricter)));
-        Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
+        let remedy = (judgment == Judgment::Inconclusive).then(|| remedy(rule, &effect, (level, stricter)));
+        Decision { rule: rule.clone(), effect, judgment, alone: alone[at], remedy }
     });
     (failures, decisions.collect())
 }
 
-fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
+fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgment {
     match effect.harm_bounds(confidence, 1.0) {
-        Some(_) if rule.limit == Limit::Insignificant => Judgement::Within,
-        Some((_, max)) if max <= rule.allowance(effect) => Judgement::Within,
-        _ => Judgement::Inconclusive,
+        Some(_) if rule.limit == Limit::Insignificant => Judgment::Within,
+        Some((_, max)) if max <= rule.allowance(effect) => Judgment::Within,
+        _ => Judgment::Inconclusive,
     }
 }
 

@@ -49,7 +49,7 @@ impl Client {
     /// Makes a call; a refusal is an error.
     pub(crate) fn call(&mut self, path: &str, body: &[u8]) -> Result<Reply, Error> {
         match self.try_call(path, body)? {
-            Ok(answer) => Ok(answer),
+            Ok(response) => Ok(response),
             Err((_, reason)) => Err(Error::Refused { rank: self.member.rank, reason }),
         }
     }
@@ -59,7 +59,7 @@ impl Client {
         let began = Instant::now();
         loop {
             match self.try_call(path, body)? {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err((503, _)) if stopped() => return Err(Error::Stopped),
                 Err((503, _)) if began.elapsed() < self.member.policy.timeout => std::thread::sleep(RETRY_PAUSE),
                 Err((_, reason)) => return Err(Error::Refused { rank: self.member.rank, reason }),
@@ -68,10 +68,10 @@ impl Client {
     }
 
     fn try_call(&mut self, path: &str, body: &[u8]) -> Result<Result<Reply, (u16, String)>, Error> {
-        let (status, answer) = self.exchange(path, body).map_err(|error| self.lost(&reason(&error)))?;
+        let (status, response) = self.exchange(path, body).map_err(|error| self.lost(&reason(&error)))?;
         match status {
-            200 => message::read(&answer).map(Ok).map_err(|problem| self.lost(&problem)),
-            status => Ok(Err((status, String::from_utf8_lossy(&answer).into_owned()))),
+            200 => message::read(&response).map(Ok).map_err(|problem| self.lost(&problem)),
+            status => Ok(Err((status, String::from_utf8_lossy(&response).into_owned()))),
         }
     }
 

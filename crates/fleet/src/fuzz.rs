@@ -17,10 +17,10 @@ const CASES: u64 = 400;
 
 #[test]
 fn fuzz_http() {
-    let (mut request, mut answer) = (Vec::new(), Vec::new());
+    let (mut request, mut response) = (Vec::new(), Vec::new());
     write_request(&mut request, "h", "/v1/rows?first=3", &Secret::new("t"), b"body").unwrap();
-    write_response(&mut answer, 200, b"{\"now\": 1}").unwrap();
-    fuzz("messages of ranks", &[request, answer], CASES, |bytes| {
+    write_response(&mut response, 200, b"{\"now\": 1}").unwrap();
+    fuzz("messages of ranks", &[request, response], CASES, |bytes| {
         let (mut stream, mut buffer) = (bytes, Vec::new());
         while let Ok(Some(head)) = read_request(&mut stream, &mut buffer) {
             if head.read_body(&mut stream, &mut buffer).is_err() {

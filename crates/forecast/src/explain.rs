@@ -53,7 +53,7 @@ pub enum ExplainError {
 
 /// What is known about a run apart from its requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct KnownModel<'a> {
     /// Whether the load followed a schedule (open loop).
     pub is_paced: bool,
     /// The server's costs, if they were fitted before; otherwise they are estimated from the run.
@@ -61,7 +61,7 @@ pub struct Known<'a> {
 }
 
 /// Attributes the latencies of all successful requests.
-pub fn explain(samples: &Samples, known: Known<'_>) -> Result<Attribution, ExplainError> {
+pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, ExplainError> {
     let mut replicas: BTreeMap<String, Vec<Stream>> = BTreeMap::new();
     let (mut tokens, mut events, mut coalesced) = (0.0, 0.0, 0.0);
     let (mut lag, mut ttft, mut count) = (0, 0, 0_usize);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_has_no_basis_is_refused() {
-        let of = |samples: Vec<Sample>| explain(&samples.into(), Known::default()).unwrap_err();
+        let of = |samples: Vec<Sample>| explain(&samples.into(), KnownModel::default()).unwrap_err();
         assert_eq!(of(vec![sample(0, 0.0, 0.5, &[])]), ExplainError::NoTokens);
         let bundled = Sample { output_len: 8, ..sample(0, 0.0, 0.5, &[0.1; 3]) };
         assert_eq!(of(vec![bundled]), ExplainError::Bundled { per_event: 2.0 });
@@ -229,7 +229,7 @@ mod tests {
                 let gaps: Vec<f64> = std::iter::once(early).chain([0.1; 19]).collect();
                 Sample { first_content: Some(0.2), output_len: 20, ..sample(at, start, 0.2 - early, &gaps) }
             };
-            explain(&(0..8).map(request).collect::<Vec<_>>().into(), Known::default()).unwrap()
+            explain(&(0..8).map(request).collect::<Vec<_>>().into(), KnownModel::default()).unwrap()
         };
         let (early, together) = (of(0.19), of(1e-5));
         assert!((early.content_lag.unwrap() - 0.19).abs() < 1e-9 && together.content_lag.is_none());

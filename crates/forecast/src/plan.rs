@@ -244,7 +244,7 @@ impl Planner {
         let slos = self.spec.slos.iter().map(|slo| (slo, run.value(&slo.metric).unwrap_or(f64::NAN)));
         let violated = slos.filter(|(slo, value)| !slo.is_met(*value));
         let mut violations: Vec<Violation> =
-            violated.map(|(slo, value)| Violation::Slo { slo: slo.spoken(), value }).collect();
+            violated.map(|(slo, value)| Violation::Slo { slo: slo.described(), value }).collect();
         violations.extend((run.queue_growth > MAX_QUEUE_GROWTH).then_some(Violation::QueueGrows(run.queue_growth)));
         Ok(violations)
     }

@@ -57,7 +57,7 @@ fn due_times_equal_the_recorded_ones() {
             checked += 1;
         }
     }
-    assert!(checked >= 40, "only {checked} cases were recognised");
+    assert!(checked >= 40, "only {checked} cases were recognized");
 }
 
 fn check_changes(recorded: &Value, spec: &ScheduleSpec, rates: &[f64]) {

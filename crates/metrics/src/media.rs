@@ -156,7 +156,7 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn spoken(duration: f64, underrun: f64) -> Sample {
+    fn described(duration: f64, underrun: f64) -> Sample {
         let audio = Audio { frames: (duration * 1e3) as u64, duration, underrun, underruns: u64::from(underrun > 0.0) };
         let mut sample = Sample { ttft: 0.1, latency: 0.5, ..Sample::default() };
         sample.media = Some(Media::Audio(Some(audio)));
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn totals_are_of_known_formats_and_an_empty_sample_has_none() {
-        let mut unknown = spoken(1.0, 0.0);
+        let mut unknown = described(1.0, 0.0);
         unknown.media = Some(Media::Audio(None));
-        let samples = Samples::from([spoken(1.0, 0.0), spoken(4.0, 0.5), unknown.clone()]);
+        let samples = Samples::from([described(1.0, 0.0), described(4.0, 0.5), unknown.clone()]);
         let found = MediaSummary::of(&Setup::example(), &samples, 2.0);
         let audio = found.audio.unwrap();
         let totals = audio.totals.unwrap();

@@ -111,7 +111,7 @@ mod tests {
         let one = |at: usize| {
             let failure = (at >= count - failed).then_some(FailureKind::Connect);
             let latency = if failure.is_some() { 0.0 } else { latency };
-            Sample { failure, latency, done: ORIGIN + at as f64, ..Sample::default() }.labelled(labels.clone())
+            Sample { failure, latency, done: ORIGIN + at as f64, ..Sample::default() }.labeled(labels.clone())
         };
         (0..count).map(one).collect()
     }

@@ -1,4 +1,4 @@
-//! NumPy's and CPython's random generators, bit for bit. Draw order is behaviour: generators are always passed
+//! NumPy's and CPython's random generators, bit for bit. Draw order is behavior: generators are always passed
 //! explicitly, and there is no process-wide state.
 
 pub mod cpython;

@@ -166,7 +166,7 @@ mod tests {
             done: scheduled + 2.0,
             ..Sample::default()
         };
-        Sample { ttft, latency: 2.0, output_len: 10, prompt_len: 5, ..sample }.labelled(labels.clone())
+        Sample { ttft, latency: 2.0, output_len: 10, prompt_len: 5, ..sample }.labeled(labels.clone())
     }
 
     fn record() -> RunRecord {
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn identifiers_are_no_groups() {
-        let labelled = |index: usize| Labels::default().with("request", &index.to_string());
-        let samples = (0..=MAX_GROUPS).map(|index| sample(index, 0.1, &labelled(index))).collect();
+        let labeled = |index: usize| Labels::default().with("request", &index.to_string());
+        let samples = (0..=MAX_GROUPS).map(|index| sample(index, 0.1, &labeled(index))).collect();
         let record = RunRecord::compute(Setup::example(), Measured { samples, duration: 1.0, ..Measured::default() });
         assert!(record.groups.is_empty());
     }

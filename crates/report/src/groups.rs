@@ -161,7 +161,7 @@ mod tests {
                 let sample =
                     Sample { index, scheduled: start, sent: start, done: start + latency, ..Sample::default() };
                 Sample { ttft: 0.1, latency, output_len: 10, prompt_len: 5, ..sample }
-                    .labelled(Labels::NONE.with(key, name))
+                    .labeled(Labels::NONE.with(key, name))
             };
             let measured = Measured { samples: (0..90).map(sample).collect(), duration: 10.0, ..Measured::default() };
             tables(&RunRecord::compute(Setup::example(), measured))[0].note.clone()
@@ -179,8 +179,7 @@ mod tests {
             let (name, output_len) = [("chat", 100), ("batch", 10)][index % 2];
             let (start, latency) = (index as f64, 0.1 + 0.01 * (output_len - 1) as f64);
             let sample = Sample { index, scheduled: start, sent: start, done: start + latency, ..Sample::default() };
-            Sample { ttft: 0.1, latency, output_len, prompt_len: 5, ..sample }
-                .labelled(Labels::NONE.with("class", name))
+            Sample { ttft: 0.1, latency, output_len, prompt_len: 5, ..sample }.labeled(Labels::NONE.with("class", name))
         };
         let measured = Measured { samples: (0..80).map(sample).collect(), duration: 80.0, ..Measured::default() };
         assert_eq!(tables(&RunRecord::compute(Setup::example(), measured))[0].note, None);

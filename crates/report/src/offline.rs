@@ -25,7 +25,7 @@ pub fn text(record: &OfflineRecord) -> String {
         }
     };
     if let Some(profile) = &record.engine.simulated {
-        lines.push(format!("Simulated engine (profile {profile}): these times are modelled, not measured."));
+        lines.push(format!("Simulated engine (profile {profile}): these times are modeled, not measured."));
     }
     if let (OfflineKind::Throughput(throughput), Some(directory)) = (&record.measured, &record.engine.profile_dir) {
         let seconds = two(throughput.profile_seconds);

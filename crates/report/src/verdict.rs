@@ -72,7 +72,7 @@ fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
         Caveat::RequestsFailed { failed, total, .. } => format!("{failed} of {total} requests failed"),
         Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
         Caveat::Autocorrelated { metric, effective } => {
-            Caveat::Autocorrelated { metric: spoken(metric), effective: *effective }.text()
+            Caveat::Autocorrelated { metric: described(metric), effective: *effective }.text()
         }
         other => other.text(),
     };
@@ -120,7 +120,7 @@ fn severity_in(code: &str, failed_share: f64, client: &str) -> Severity {
 }
 
 /// A latency by its key as people say it: `median E2EL from schedule`. Other keys stay.
-fn spoken(key: &str) -> String {
+fn described(key: &str) -> String {
     let parts = || {
         let (statistic, rest) = key.strip_suffix("_ms")?.split_once('_')?;
         let (metric, more) = rest.split_once('_').unwrap_or((rest, ""));
@@ -283,6 +283,6 @@ mod tests {
     fn keys_are_read_aloud() {
         let keys = ["median_ttft_ms", "p99_e2el_from_schedule_ms", "mean_connect_ms", "output_throughput"];
         let words = ["median TTFT", "p99 E2EL from schedule", "mean_connect_ms", "output_throughput"];
-        assert_eq!(keys.map(spoken), words);
+        assert_eq!(keys.map(described), words);
     }
 }

@@ -65,7 +65,7 @@ impl Stored {
     }
 }
 
-/// A bit set of seen indices: neighbours share a word.
+/// A bit set of seen indices: neighbors share a word.
 #[derive(Default)]
 struct Indices {
     words: BTreeMap<usize, u64>,

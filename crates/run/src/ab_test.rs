@@ -1,7 +1,7 @@
 //! `tacho ab-test`: blocks of two servers with the same requests, in pairs that are judged as soon as they are measured.
 
 use tacho_decide::compare::Confidence;
-use tacho_decide::gate::{Decision, FailureRule, Failures, Judgement, Rule, judge_pairs};
+use tacho_decide::gate::{Decision, FailureRule, Failures, Judgment, Rule, judge_pairs};
 use tacho_metrics::Share;
 use tacho_pyrand::Generator;
 use tacho_record::{Error, StoredRun};
@@ -87,14 +87,14 @@ pub struct Outcome<E> {
 }
 
 impl<E> Outcome<E> {
-    pub fn judgement(&self) -> Judgement {
-        Judgement::overall(&self.failures, &self.decisions)
+    pub fn judgment(&self) -> Judgment {
+        Judgment::overall(&self.failures, &self.decisions)
     }
 
     /// Whether more pairs would not change the verdict.
     fn is_decided(&self) -> bool {
-        let open = self.decisions.iter().any(|decision| decision.judgement == Judgement::Inconclusive);
-        self.failures.judgement == Judgement::Beyond || !open
+        let open = self.decisions.iter().any(|decision| decision.judgment == Judgment::Inconclusive);
+        self.failures.judgment == Judgment::Beyond || !open
     }
 }
 
@@ -222,20 +222,20 @@ mod tests {
             let mut blocks = Known { factor: 0.9, elapsed: 0.0, order: Vec::new(), fails_in: 999, same };
             let outcome = ab_test(&plan, &mut blocks).unwrap();
             let effect = outcome.decisions.iter().find(|decision| decision.rule.key == DIVERGENCE).unwrap();
-            (outcome.judgement(), (effect.effect.change * 99.0).round())
+            (outcome.judgment(), (effect.effect.change * 99.0).round())
         };
         let speed = "mean_tpot_ms:3%";
-        assert_eq!(judged(70, &[speed]), (Judgement::Beyond, 28.0), "29 of 99 differ, and 1 of A itself");
-        assert_eq!(judged(98, &[speed]), (Judgement::Within, 0.0));
-        assert_eq!(judged(98, &[speed, "output_divergence:2pp"]), (Judgement::Within, 0.0));
-        assert_eq!(judged(60, &[speed, "output_divergence:50pp"]), (Judgement::Within, 38.0));
+        assert_eq!(judged(70, &[speed]), (Judgment::Beyond, 28.0), "29 of 99 differ, and 1 of A itself");
+        assert_eq!(judged(98, &[speed]), (Judgment::Within, 0.0));
+        assert_eq!(judged(98, &[speed, "output_divergence:2pp"]), (Judgment::Within, 0.0));
+        assert_eq!(judged(60, &[speed, "output_divergence:50pp"]), (Judgment::Within, 38.0));
     }
 
     #[test]
     fn a_test_ends_when_it_is_decided() {
-        for (factor, wanted) in [(1.0, Judgement::Within), (1.1, Judgement::Beyond)] {
+        for (factor, wanted) in [(1.0, Judgment::Within), (1.1, Judgment::Beyond)] {
             let (outcome, order) = tested(factor, 600.0, 99);
-            assert_eq!(outcome.judgement(), wanted, "{outcome:?}");
+            assert_eq!(outcome.judgment(), wanted, "{outcome:?}");
             assert!(matches!(outcome.end, End::Decided) && outcome.seconds < 300.0, "{outcome:?}");
             // The first pair, three times as slow, only warms up.
             assert_eq!(order.len(), 2 * outcome.base.len() + 2);
@@ -248,7 +248,7 @@ mod tests {
     fn a_spent_budget_or_a_failure_keeps_the_complete_pairs() {
         let (outcome, _) = tested(1.0, 60.0, 99);
         assert!(matches!(outcome.end, End::Budget) && outcome.base.len() == 2 && outcome.seconds == 60.0);
-        assert_eq!(outcome.judgement(), Judgement::Inconclusive);
+        assert_eq!(outcome.judgment(), Judgment::Inconclusive);
         let (outcome, _) = tested(1.1, 600.0, 3);
         assert!(matches!(outcome.end, End::Failed(_, "refused")) && outcome.base.len() == 2, "{outcome:?}");
     }

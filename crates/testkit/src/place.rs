@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::golden_dir;
 
-/// Environment variables that change the program's behaviour; they are unset unless a test sets them.
+/// Environment variables that change the program's behavior; they are unset unless a test sets them.
 const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUST_LOG", "VLLM_LOGGING_LEVEL"];
 
 /// A directory that contains the golden files, as recorded command lines expect, and a free port.

@@ -75,12 +75,33 @@ const BANNED_IN_DOCUMENTS: &[(&str, &str)] = &[
     ("normalise", "normalize"),
     ("optimise", "optimize"),
     ("labelled", "labeled"),
+    ("judgement", "judgment"),
+    ("catalogue", "catalog"),
+    ("optimisation", "optimization"),
+    ("centred", "centered"),
     ("whilst", "while"),
 ];
 
 /// Phrases that are replaced in messages too; in documents they have uses that are plain English.
 const BANNED_IN_MESSAGES: &[(&str, &str)] =
     &[("is no", "is not a"), ("there is no", "no X, or X does not exist"), ("of its own", "its own, separate")];
+
+/// Names in code that the project replaced.
+const BANNED_NAMES: &[(&str, &str)] = &[
+    ("most", "max"),
+    ("least", "min"),
+    ("room", "memory, or available"),
+    ("spoken", "described"),
+    ("labelled", "labeled"),
+    ("Judgement", "Judgment"),
+    ("Refusal", "ArgumentError, or Rejection"),
+    ("Preset", "DefaultValue"),
+    ("Rarely", "BoxedRareFields"),
+    ("Way", "what it selects, such as Execution"),
+    ("NAP", "POLL_INTERVAL"),
+    ("GLANCE", "POLL_INTERVAL"),
+    ("COUSINS", "SIMILAR_FLAGS"),
+];
 
 /// Maximum words of a paragraph; lists and tables count by item.
 const MAX_PARAGRAPH: usize = 90;
@@ -311,6 +332,31 @@ fn messages_and_doc_comments_use_the_terms_of_the_field() {
             let found = BANNED.iter().chain(further).filter(|(phrase, _)| has_word(&text, phrase));
             wrong
                 .extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Whether a line defines the name: an item, a variable, a parameter or a field.
+fn defines(line: &str, name: &str) -> bool {
+    let items = ["fn", "struct", "enum", "trait", "type", "const", "static", "let", "let mut"];
+    let forms = items.iter().map(|item| format!("{item} {name}")).chain([format!("{name}: ")]);
+    let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    forms.into_iter().any(|form| {
+        let after = |at: usize| line[at + form.len()..].chars().next().filter(|_| !form.ends_with(' '));
+        line.match_indices(&form).any(|(at, _)| !joins(line[..at].chars().next_back()) && !joins(after(at)))
+    })
+}
+
+#[test]
+fn names_use_the_terms_of_the_field() {
+    assert!(defines("    let mut most = 1;", "most") && defines("fn room(work: Work)", "room"));
+    assert!(defines("    way: Way,", "way") && !defines("    let most_of = 1; at_least: 2", "most"));
+    let mut wrong = Vec::new();
+    for (file, source) in sources() {
+        for (at, line) in source.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            let found = BANNED_NAMES.iter().filter(|(name, _)| line.contains(name) && defines(line, name));
+            wrong.extend(found.map(|(name, instead)| format!("{file}:{}: `{name}`: write {instead}", at + 1)));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -37,7 +37,7 @@ impl Decoder {
         rest + &window
     }
 
-    /// Decodes with the preceding tokens, because tokens depend on their neighbours (a leading space, split bytes).
+    /// Decodes with the preceding tokens, because tokens depend on their neighbors (a leading space, split bytes).
     /// Emits only the difference, once it ends in a complete character.
     fn push_to_window(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         self.window.push(id);

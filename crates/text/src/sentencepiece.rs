@@ -37,14 +37,14 @@ pub(crate) struct Bpe {
 #[derive(Clone, Copy)]
 struct Symbol {
     start: usize,
-    /// Equal to `start` once it is merged into its left neighbour.
+    /// Equal to `start` once it is merged into its left neighbor.
     end: usize,
     previous: Option<usize>,
     next: Option<usize>,
     frozen: bool,
 }
 
-/// Two neighbours that form a piece.
+/// Two neighbors that form a piece.
 #[derive(PartialEq)]
 struct Pair {
     score: f32,

@@ -97,7 +97,7 @@ fn a_file_that_the_library_panics_on_is_refused() {
 
 /// Its trie claims to have a thousand million units.
 #[test]
-fn normalising_rules_that_lie_are_refused() {
+fn normalizing_rules_that_lie_are_refused() {
     let rules = [0xff; 64];
     let rules: String = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, rules);
     let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use tacho_core::json::{Value, dumps_indented};
-use tacho_decide::gate::{FailureRule, Judgement};
+use tacho_decide::gate::{FailureRule, Judgment};
 use tacho_decide::threshold::Finding;
 use tacho_metrics::Caveat;
 use tacho_record::StoredRun;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     if !(outcome.base.is_empty() && matches!(outcome.end, End::Failed(..) | End::OtherRequests(_))) {
         report(args, &load, &outcome, &findings, (destination.as_deref(), store.as_ref()))?;
     }
-    let exit = gate::code(outcome.judgement(), load.own.allow_inconclusive)
+    let exit = gate::code(outcome.judgment(), load.own.allow_inconclusive)
         .or_worse(check::code(&findings, load.own.allow_inconclusive));
     match outcome.end {
         End::Failed(arm, error) => Err(error.context(format!("{} failed", named(args, arm)))),
@@ -183,10 +183,10 @@ fn progress(outcome: &Outcome<anyhow::Error>) -> String {
         let percent = |change| change_in(effect.scale, change);
         let interval =
             effect.interval.map_or_else(String::new, |(low, high)| format!(" ({} … {})", percent(low), percent(high)));
-        let verdict = match decision.judgement {
-            Judgement::Within => ", ok",
-            Judgement::Beyond => ", REGRESSED",
-            Judgement::Inconclusive | Judgement::Scheduled => "",
+        let verdict = match decision.judgment {
+            Judgment::Within => ", ok",
+            Judgment::Beyond => ", REGRESSED",
+            Judgment::Inconclusive | Judgment::Scheduled => "",
         };
         format!("{} {}{interval}{verdict}", effect.key, percent(effect.change))
     };

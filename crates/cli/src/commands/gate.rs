@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf};
 use anyhow::bail;
 use tacho_core::json::Dict;
 use tacho_decide::compare::Terms;
-use tacho_decide::gate::{Decision, FailureRule, Judgement, judge};
+use tacho_decide::gate::{Decision, FailureRule, Judgment, judge};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::compare::{GateView, delivered, difference, load, settings, varied};
 use tacho_report::{Error, inputs, style::fold};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let (width, color) = tacho_report::style::screen();
     tacho_report::out().write_all(view.text(width, color).as_bytes())?;
     say_why(&base, &new, &decisions, width)?;
-    Ok(code(Judgement::overall(&failures, &decisions), args.allow_inconclusive))
+    Ok(code(Judgment::overall(&failures, &decisions), args.allow_inconclusive))
 }
 
 /// Prints which part of the latency made each regression, where the results have the times of their tokens.
@@ -50,7 +50,7 @@ pub(super) fn say_why(
     decisions: &[Decision],
     width: usize,
 ) -> anyhow::Result<()> {
-    let regressed = decisions.iter().filter(|decision| decision.judgement == Judgement::Beyond);
+    let regressed = decisions.iter().filter(|decision| decision.judgment == Judgment::Beyond);
     let keys: Vec<&str> = regressed.map(|decision| decision.effect.key.as_str()).collect();
     for sentence in of_difference(base, new, &keys) {
         let lines = fold(&format!("why: {sentence}"), width, 2);
@@ -60,10 +60,10 @@ pub(super) fn say_why(
 }
 
 /// Exit code 3 for a regression, and if it is not clear that there is none.
-pub(super) fn code(judgement: Judgement, allow_inconclusive: bool) -> Exit {
-    match judgement {
-        Judgement::Beyond => Exit::Gate,
-        Judgement::Inconclusive if !allow_inconclusive => Exit::Gate,
+pub(super) fn code(judgment: Judgment, allow_inconclusive: bool) -> Exit {
+    match judgment {
+        Judgment::Beyond => Exit::Gate,
+        Judgment::Inconclusive if !allow_inconclusive => Exit::Gate,
         _ => Exit::Done,
     }
 }

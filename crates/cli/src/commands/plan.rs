@@ -155,7 +155,7 @@ fn curves(planner: &Planner, levels: &[Level], measured: &[Measured]) -> Vec<Loa
     metrics.dedup();
     let curve = |metric: &str| LoadCurve {
         label: Known::find(metric).map_or_else(|| metric.to_owned(), |known| known.heading(metric)),
-        limits: slos.iter().filter(|slo| slo.metric == metric).map(|slo| (slo.target(), slo.spoken())).collect(),
+        limits: slos.iter().filter(|slo| slo.metric == metric).map(|slo| (slo.target(), slo.described())).collect(),
         predicted: levels.iter().map(|level| (level.rate, level.range(metric))).collect(),
         measured: measured
             .iter()

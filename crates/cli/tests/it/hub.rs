@@ -88,7 +88,7 @@ fn a_dataset_that_only_its_column_tells_of_is_fetched_too() {
     assert!(stderr(&output).contains("no text in column \"promt\""), "{}", stderr(&output));
 }
 
-/// A dataset that is not in the catalogue.
+/// A dataset that is not in the catalog.
 fn named_column() -> FakeHub {
     let rows: String = (0..20).map(|row| format!("{{\"prompt\": \"Say {row} twice\", \"n\": {row}}}\n")).collect();
     FakeHub::start(&[("datasets/some/body", &[("train.jsonl", rows.as_bytes())])])

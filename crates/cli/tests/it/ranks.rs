@@ -1,4 +1,4 @@
-//! Distributed runs: the same requests at the same times as one process, one result, and behaviour when a rank is
+//! Distributed runs: the same requests at the same times as one process, one result, and behavior when a rank is
 //! lost.
 
 use std::process::{Child, Command, Output, Stdio};

@@ -136,7 +136,7 @@ fn a_dead_replica_is_removed() {
 }
 
 /// A server whose responses name it in a header.
-fn labelled(label: &'static str) -> Scripted {
+fn labeled(label: &'static str) -> Scripted {
     Scripted::start(move |seen, stream| {
         if seen.method() != "POST" {
             return write_plain(stream, 404, "Not Found", "text/plain", b"").map_or(Keep::Close, |()| Keep::Open);
@@ -154,7 +154,7 @@ fn sessions_of(server: &Scripted, header: &str) -> BTreeSet<String> {
 #[test]
 fn sessions_stay_on_their_replica() {
     let place = Place::new();
-    let servers = [labelled("a"), labelled("b"), labelled("c")];
+    let servers = [labeled("a"), labeled("b"), labeled("c")];
     let turn = |session: usize| {
         format!("{{\"session_id\": \"s{session}\", \"input_length\": 20, \"output_length\": 1, \"delay\": 1}}\n")
     };
@@ -207,7 +207,7 @@ fn sessions_stay_on_their_replica() {
 #[test]
 fn a_condition_names_a_replica() {
     let place = Place::new();
-    let (servers, mut words) = ([labelled("a"), labelled("b")], LOAD.to_vec());
+    let (servers, mut words) = ([labeled("a"), labeled("b")], LOAD.to_vec());
     let urls = servers.each_ref().map(Scripted::url);
     words.extend([
         "--base-url",

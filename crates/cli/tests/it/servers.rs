@@ -1,4 +1,4 @@
-//! Servers and proxies whose behaviour would mislead: what the report says about them.
+//! Servers and proxies whose behavior would mislead: what the report says about them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io::Write, net::TcpStream, time::Duration};

@@ -36,7 +36,7 @@ fn same_line(found: &str, expected: &str) -> bool {
     found.len() == expected.len() && found.iter().zip(&expected).all(same)
 }
 
-/// The text without colours.
+/// The text without colors.
 fn plain(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -34,14 +34,14 @@ impl std::fmt::Display for Address {
 pub(crate) struct Addresses {
     /// Name and port; `None` if there is nothing to resolve.
     name: Option<(String, u16)>,
-    known: Mutex<Known>,
+    known: Mutex<CachedAddress>,
     /// Incremented when the addresses change.
     version: AtomicU64,
     resolving: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedAddress {
     list: Arc<[Address]>,
     resolved_at: Instant,
 }
@@ -63,7 +63,7 @@ impl Addresses {
     }
 
     fn new(name: Option<(String, u16)>, list: Arc<[Address]>) -> Addresses {
-        let known = Mutex::new(Known { list, resolved_at: Instant::now() });
+        let known = Mutex::new(CachedAddress { list, resolved_at: Instant::now() });
         Addresses { name, known, version: AtomicU64::new(0), resolving: AtomicBool::new(false) }
     }
 

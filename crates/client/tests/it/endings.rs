@@ -6,7 +6,7 @@ use std::{net::TcpStream, time::Duration};
 use tacho_client::{BackendKind, EndpointSpec, Rules, backends::built_in_file};
 use tacho_core::{FailureKind, Observation};
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{Keep, WHOLE, read_request, serve};
 use crate::secure::Secure;
 use crate::wire::{endpoint, send};

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, Error, Rules, Url, control::Caller};
 use tacho_core::{FailureKind, Request, SystemClock};
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{WHOLE, read_request, write_stream};
 use crate::secure::Secure;
 use crate::wire::{endpoint, run, send};

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_servers;
-mod behaviour;
+mod behavior;
 mod control;
 mod declared;
 mod declared_refusals;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tacho_client::{BackendKind, EndpointSpec, Rules, Url, control::Caller};
 use tacho_core::FailureKind;
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{Seen, WHOLE, read_request, write_stream};
 use crate::secure::Secure;
 use crate::wire::{endpoint, send};

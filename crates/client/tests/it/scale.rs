@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tacho_client::{BackendKind, Rules};
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::WHOLE;
 use crate::wire::{endpoint, run};
 

@@ -11,7 +11,7 @@ use tacho_client::{BackendKind, ClientCertificate, EndpointSpec, Rules, SignIn, 
 use tacho_core::{FailureKind, Observation, Request, Secret};
 use tacho_testkit::wire::write_plain;
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{Keep, Scripted, Seen, WHOLE, read_request, write_stream};
 use crate::secure::{Secure, Secured};
 use crate::wire::{endpoint, run, send};

@@ -7,7 +7,7 @@ use tacho_client::control::{Caller, TokenizeServer, first_model, metrics_page};
 use tacho_client::{BackendKind, EndpointSpec, PayloadSpec, Rules};
 use tacho_core::json::{Value, parse};
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{Keep, Scripted, Seen, WHOLE, serve, write_stream};
 use crate::wire::{endpoint, send};
 

@@ -7,7 +7,7 @@ use tacho_client::control::{Caller, first_model};
 use tacho_client::{BackendKind, EndpointSpec, Rules};
 use tacho_core::{FailureKind, Request};
 
-use crate::behaviour::{payload, requests};
+use crate::behavior::{payload, requests};
 use crate::scripted::{WHOLE, read_request, write_stream};
 use crate::secure::{Secure, Secured};
 use crate::wire::{endpoint, run, send};

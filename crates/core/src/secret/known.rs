@@ -15,25 +15,25 @@ const SHORTEST_IN_GENERATED: usize = 6;
 /// Credentials that expire and are remembered at once. Servers do not echo older ones.
 const MAX_RENEWED: usize = 64;
 
-static KNOWN: RwLock<Known> = RwLock::new(Known { given: Vec::new(), renewed: VecDeque::new() });
+static KNOWN: RwLock<KnownSecret> = RwLock::new(KnownSecret { given: Vec::new(), renewed: VecDeque::new() });
 
-struct Known {
+struct KnownSecret {
     given: Vec<Needle>,
     renewed: VecDeque<Needle>,
 }
 
-impl Known {
+impl KnownSecret {
     fn all(&self) -> impl Iterator<Item = &Needle> + Clone {
         self.given.iter().chain(&self.renewed)
     }
 
-    fn read() -> RwLockReadGuard<'static, Known> {
+    fn read() -> RwLockReadGuard<'static, KnownSecret> {
         KNOWN.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(secrets: impl IntoIterator<Item = Secret>, push: impl Fn(&mut Known, Needle)) {
+    fn add(secrets: impl IntoIterator<Item = Secret>, push: impl Fn(&mut KnownSecret, Needle)) {
         for secret in secrets.into_iter().filter(|secret| secret.expose().trim().len() >= SHORTEST) {
-            if !Known::read().all().any(|needle| needle.is(&secret)) {
+            if !KnownSecret::read().all().any(|needle| needle.is(&secret)) {
                 push(&mut KNOWN.write().unwrap_or_else(PoisonError::into_inner), Needle::new(secret));
             }
         }
@@ -42,12 +42,12 @@ impl Known {
 
 /// Remembers secrets of this process: from now on they are redacted in every text of a server that enters it.
 pub fn remember(secrets: impl IntoIterator<Item = Secret>) {
-    Known::add(secrets, |known, needle| known.given.push(needle));
+    KnownSecret::add(secrets, |known, needle| known.given.push(needle));
 }
 
 /// Like [`remember`], for credentials that are replaced: only the latest ones are remembered.
 pub fn remember_renewed(secrets: impl IntoIterator<Item = Secret>) {
-    Known::add(secrets, |known, needle| {
+    KnownSecret::add(secrets, |known, needle| {
         known.renewed.push_back(needle);
         if known.renewed.len() > MAX_RENEWED {
             known.renewed.pop_front();
@@ -63,7 +63,7 @@ pub fn redact_known(text: &str) -> String {
 fn redact(text: &[u8], is_cut: bool) -> String {
     let mut out = String::new();
     let mut from = 0;
-    for place in find(text, Known::read().all(), is_cut) {
+    for place in find(text, KnownSecret::read().all(), is_cut) {
         out += &String::from_utf8_lossy(&text[from..place.start]);
         out += REDACTED;
         from = place.end;
@@ -155,7 +155,7 @@ pub fn redact_known_json(value: Value) -> Value {
 
 /// Overwrites secrets in a generated text byte by byte, so that the ends of token events keep their positions.
 pub fn mask_known(text: &mut [u8]) {
-    let places = find(text, Known::read().all().filter(|needle| needle.len() >= SHORTEST_IN_GENERATED), false);
+    let places = find(text, KnownSecret::read().all().filter(|needle| needle.len() >= SHORTEST_IN_GENERATED), false);
     places.into_iter().for_each(|place| text[place].fill(b'*'));
 }
 
@@ -240,6 +240,6 @@ mod tests {
         remember([Secret::new("given-secret")]);
         remember_renewed((0..1000).map(|at| Secret::new(format!("renewed-{at:04}"))));
         assert_eq!(redact_known("given-secret renewed-0999"), "*** ***");
-        assert!(Known::read().renewed.len() <= MAX_RENEWED);
+        assert!(KnownSecret::read().renewed.len() <= MAX_RENEWED);
     }
 }

@@ -3,7 +3,7 @@
 use tacho_metrics::interval::fisher_at_least;
 use tacho_record::StoredRun;
 
-use super::Judgement;
+use super::Judgment;
 
 /// The limit on failures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -23,7 +23,7 @@ pub struct Failures {
     /// (Fisher's exact test).
     pub chance: f64,
     /// The verdict.
-    pub judgement: Judgement,
+    pub judgment: Judgment,
     /// The given limit.
     pub max: Option<f64>,
 }
@@ -47,8 +47,8 @@ impl FailureRule {
         // A side without a successful request cannot be within a limit.
         let none = any && new.is_some_and(|(failed, all)| failed == all);
         let beyond = self.max.is_some_and(|max| share > max) || none;
-        let judgement = if beyond { Judgement::Beyond } else { Judgement::Within };
-        Failures { base, new, chance, judgement, max: self.max }
+        let judgment = if beyond { Judgment::Beyond } else { Judgment::Within };
+        Failures { base, new, chance, judgment, max: self.max }
     }
 }
 
@@ -65,11 +65,11 @@ impl Failures {
         let failed = |side: Option<(u64, u64)>| side.map_or(0, |(failed, _)| failed);
         let known = self.base.is_some() && self.new.is_some();
         // Without failures there is nothing to test, and the other rules need no correction for it.
-        self.max.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
+        self.max.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgment == Judgment::Within
     }
 
     /// Marks the increase of failures as significant.
     pub(super) fn beyond_chance(&mut self) {
-        self.judgement = Judgement::Beyond;
+        self.judgment = Judgment::Beyond;
     }
 }

@@ -11,8 +11,8 @@ fn decided(rules: &[&str], base: &[StoredRun], new: &[StoredRun]) -> (Failures, 
     judge(&rules, &FailureRule::default(), base, new, TERMS).unwrap()
 }
 
-fn judged(rule: &str, base: &[StoredRun], new: &[StoredRun]) -> Judgement {
-    decided(&[rule], base, new).1[0].judgement
+fn judged(rule: &str, base: &[StoredRun], new: &[StoredRun]) -> Judgment {
+    decided(&[rule], base, new).1[0].judgment
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn outputs_are_judged_by_their_counts() {
         let key = rule.split(':').next().unwrap();
         judged(rule, &one(key, base.0, base.1), &one(key, new.0, new.1))
     };
-    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (0, 1000)), Judgement::Within);
-    assert_eq!(outcome("output_divergence:1pp", (0, 100), (0, 100)), Judgement::Inconclusive);
-    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (50, 1000)), Judgement::Beyond);
-    assert_eq!(outcome("output_divergence:1pp", (50, 1000), (0, 1000)), Judgement::Within, "less is better");
-    assert_eq!(outcome("accuracy:2pp", (900, 1000), (820, 1000)), Judgement::Beyond, "more is better");
-    assert_eq!(outcome("accuracy:2pp", (820, 1000), (900, 1000)), Judgement::Within);
+    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (0, 1000)), Judgment::Within);
+    assert_eq!(outcome("output_divergence:1pp", (0, 100), (0, 100)), Judgment::Inconclusive);
+    assert_eq!(outcome("output_divergence:1pp", (0, 1000), (50, 1000)), Judgment::Beyond);
+    assert_eq!(outcome("output_divergence:1pp", (50, 1000), (0, 1000)), Judgment::Within, "less is better");
+    assert_eq!(outcome("accuracy:2pp", (900, 1000), (820, 1000)), Judgment::Beyond, "more is better");
+    assert_eq!(outcome("accuracy:2pp", (820, 1000), (900, 1000)), Judgment::Within);
     // Newcombe's interval of 12 and 2 of 100 is 2.93 to 17.95 points.
     let (_, decisions) =
         decided(&["output_divergence:5pp"], &one("output_divergence", 2, 100), &one("output_divergence", 12, 100));
@@ -71,8 +71,8 @@ fn outputs_are_judged_by_their_counts() {
         (0..4).map(|at| checked("output_divergence", 0, 200, &workload(at))).collect()
     };
     let (same, other) = (four(|_| "v2:a".to_owned()), four(|at| format!("v2:{at}")));
-    assert_eq!(judged("output_divergence:1pp", &same, &same), Judgement::Inconclusive);
-    assert_eq!(judged("output_divergence:1pp", &other, &other), Judgement::Within);
+    assert_eq!(judged("output_divergence:1pp", &same, &same), Judgment::Inconclusive);
+    assert_eq!(judged("output_divergence:1pp", &other, &other), Judgment::Within);
 }
 
 #[test]
@@ -82,22 +82,22 @@ fn faster_but_different_fails_without_a_rule() {
         let rules = [Rule::parse("duration:50%").unwrap()];
         let (failures, decisions) = judge(&rules, &FailureRule::default(), &side(base), &side(new), TERMS).unwrap();
         assert_eq!(decisions.len(), 2);
-        (decisions[1].judgement, Judgement::overall(&failures, &decisions[1..]))
+        (decisions[1].judgment, Judgment::overall(&failures, &decisions[1..]))
     };
-    assert_eq!(overall(0, 0), (Judgement::Within, Judgement::Within));
-    assert_eq!(overall(0, 1), (Judgement::Within, Judgement::Within), "it may be chance");
-    assert_eq!(overall(0, 12), (Judgement::Beyond, Judgement::Beyond));
+    assert_eq!(overall(0, 0), (Judgment::Within, Judgment::Within));
+    assert_eq!(overall(0, 1), (Judgment::Within, Judgment::Within), "it may be chance");
+    assert_eq!(overall(0, 12), (Judgment::Beyond, Judgment::Beyond));
 }
 
 #[test]
 fn the_whole_interval_decides() {
     let (base, slow) = ([run(1, 3000, 1.0)], [run(2, 3000, 1.2)]);
-    assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
-    assert_eq!(judged("mean_e2el_ms:20%", &base, &slow), Judgement::Inconclusive);
-    assert_eq!(judged("mean_e2el_ms:40%", &base, &slow), Judgement::Within);
-    assert_eq!(judged("mean_e2el_ms:5ms", &base, &slow), Judgement::Beyond);
-    assert_eq!(judged("mean_e2el_ms:50ms", &base, &slow), Judgement::Within);
-    assert_eq!(judged("mean_e2el_ms:0%", &slow, &base), Judgement::Within);
+    assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgment::Beyond);
+    assert_eq!(judged("mean_e2el_ms:20%", &base, &slow), Judgment::Inconclusive);
+    assert_eq!(judged("mean_e2el_ms:40%", &base, &slow), Judgment::Within);
+    assert_eq!(judged("mean_e2el_ms:5ms", &base, &slow), Judgment::Beyond);
+    assert_eq!(judged("mean_e2el_ms:50ms", &base, &slow), Judgment::Within);
+    assert_eq!(judged("mean_e2el_ms:0%", &slow, &base), Judgment::Within);
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn what_is_open_says_what_would_decide() {
     // Many times the recommended amount, to exclude chance, does decide.
     let enough = 400 + 20 * more as usize;
     let (base, slow) = ([run(1, enough, 1.0)], [run(2, enough, 1.1)]);
-    assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
+    assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgment::Beyond);
     let single = ([numbers_only(10.0)], [numbers_only(900.0)]);
-    assert_eq!(judged("p99_ttft_ms:5%", &single.0, &single.1), Judgement::Inconclusive);
+    assert_eq!(judged("p99_ttft_ms:5%", &single.0, &single.1), Judgment::Inconclusive);
     assert_eq!(remedy("p99_ttft_ms:5%", &single.0, &single.1), Some(Remedy::Spread));
     let runs = |values: [f64; 3]| values.map(numbers_only);
     let open = remedy("request_throughput:5%", &runs([10.0, 10.4, 9.6]), &runs([9.3, 9.7, 8.9]));
@@ -128,16 +128,16 @@ fn a_metric_beyond_its_limit_alone_is_reported_with_others() {
     let (base, slow) = ([run(1, 3000, 1.0)], [run(2, 3000, 1.2)]);
     let (low, _) = decided(&["mean_e2el_ms:0%"], &base, &slow).1[0].effect.interval.unwrap();
     let rule = format!("mean_e2el_ms:{}%", low * 100.0 - 0.1);
-    assert_eq!(judged(&rule, &base, &slow), Judgement::Beyond);
+    assert_eq!(judged(&rule, &base, &slow), Judgment::Beyond);
     let (_, all) = decided(&[&rule, "mean_e2el_ms:500%", "mean_e2el_ms:600%"], &base, &slow);
-    assert_eq!((all[0].judgement, all[0].alone), (Judgement::Inconclusive, true));
+    assert_eq!((all[0].judgment, all[0].alone), (Judgment::Inconclusive, true));
     let (_, fewer) = decided(&[&rule, "mean_e2el_ms:500%"], &base, &slow);
     let needs = |decisions: &[Decision]| match decisions[0].remedy {
         Some(Remedy::Requests(more)) => more,
         other => panic!("{other:?}"),
     };
     assert!(needs(&all) > needs(&fewer), "more rules share the confidence: {} {}", needs(&all), needs(&fewer));
-    assert!(all[1..].iter().all(|other| other.judgement == Judgement::Within && !other.alone));
+    assert!(all[1..].iter().all(|other| other.judgment == Judgment::Within && !other.alone));
 }
 
 #[test]
@@ -150,12 +150,12 @@ fn a_schedule_that_was_kept_has_no_verdict_on_throughput() {
     let side = |level: f64| [paced(level), paced(level * 1.001), paced(level * 0.999)];
     let overall = |rules: &[&str], new: f64| {
         let (failures, decisions) = decided(rules, &side(39.9), &side(new));
-        (decisions[0].judgement, Judgement::overall(&failures, &decisions))
+        (decisions[0].judgment, Judgment::overall(&failures, &decisions))
     };
-    assert_eq!(overall(&["request_throughput:1%"], 38.8), (Judgement::Scheduled, Judgement::Inconclusive));
+    assert_eq!(overall(&["request_throughput:1%"], 38.8), (Judgment::Scheduled, Judgment::Inconclusive));
     let both = overall(&["request_throughput:1%", "request_goodput:20%"], 38.8);
-    assert_eq!(both, (Judgement::Scheduled, Judgement::Within), "goodput is the server's");
-    assert_eq!(overall(&["request_throughput:1%"], 20.0), (Judgement::Beyond, Judgement::Beyond), "not kept");
+    assert_eq!(both, (Judgment::Scheduled, Judgment::Within), "goodput is the server's");
+    assert_eq!(overall(&["request_throughput:1%"], 20.0), (Judgment::Beyond, Judgment::Beyond), "not kept");
 }
 
 fn counted(completed: u64, failed: u64) -> StoredRun {
@@ -170,36 +170,36 @@ fn limits_beside_the_bounds_worked_out_by_hand_decide() {
     // The change of the known sides is between exp(0.1 - 0.060849) - 1 = +3.99% and exp(0.1 + 0.060849) - 1 = +17.45%.
     let [base, new] = known_sides();
     let of = |limit: &str| judged(&format!("p99_ttft_ms:{limit}%"), &base, &new);
-    let judgements = ["3.9", "4.1", "17.3", "17.6"].map(of);
-    assert_eq!(judgements, [Judgement::Beyond, Judgement::Inconclusive, Judgement::Inconclusive, Judgement::Within]);
+    let judgments = ["3.9", "4.1", "17.3", "17.6"].map(of);
+    assert_eq!(judgments, [Judgment::Beyond, Judgment::Inconclusive, Judgment::Inconclusive, Judgment::Within]);
     // With a second rule the level is 97.5%, where t(2) is 6.20535: from exp(0.1 - 0.087757) - 1 = +1.23% on.
-    let first = |limit: &str| decided(&[limit, "request_throughput:900%"], &base, &new).1[0].judgement;
-    let judgements = ["p99_ttft_ms:1.2%", "p99_ttft_ms:1.3%"].map(first);
-    assert_eq!(judgements, [Judgement::Beyond, Judgement::Inconclusive]);
+    let first = |limit: &str| decided(&[limit, "request_throughput:900%"], &base, &new).1[0].judgment;
+    let judgments = ["p99_ttft_ms:1.2%", "p99_ttft_ms:1.3%"].map(first);
+    assert_eq!(judgments, [Judgment::Beyond, Judgment::Inconclusive]);
     // A third run a side is 1.5 times the data, where t(2 · 1.5 + 1) is 2.77645: times √(0.0002 / 1.5) the lower bound
     // is exp(0.1 - 0.03206) - 1 = +7.03%, beyond 5%.
     let remedy = decided(&["p99_ttft_ms:5%"], &base, &new).1[0].remedy;
     assert_eq!(remedy, Some(Remedy::Runs(1)));
     // All failures are the candidate's: C(20, 5) / C(40, 5) = 2.36% and C(30, 5) / C(60, 5) = 2.61%, around 2.5%.
     let failures = |all: u64| decided(&[], &[counted(all, 0)], &[counted(all - 5, 5)]).0;
-    assert_eq!([20, 30].map(|all| failures(all).judgement), [Judgement::Beyond, Judgement::Within]);
+    assert_eq!([20, 30].map(|all| failures(all).judgment), [Judgment::Beyond, Judgment::Within]);
     assert!((failures(20).chance - 15_504.0 / 658_008.0).abs() < 1e-9, "{:?}", failures(20));
 }
 
 #[test]
 fn failures_come_first() {
     let failures = |base: &[StoredRun], new: &[StoredRun], max: Option<f64>| {
-        judge(&[], &FailureRule { max }, base, new, TERMS).unwrap().0.judgement
+        judge(&[], &FailureRule { max }, base, new, TERMS).unwrap().0.judgment
     };
     let good = [counted(200, 0)];
-    assert_eq!(failures(&good, &[counted(0, 200)], None), Judgement::Beyond);
-    assert_eq!(failures(&good, &[counted(180, 20)], None), Judgement::Beyond);
-    assert_eq!(failures(&good, &[counted(199, 1)], None), Judgement::Within, "one failure is chance");
-    assert_eq!(failures(&[counted(180, 20)], &[counted(182, 18)], None), Judgement::Within);
-    assert_eq!(failures(&good, &[counted(196, 4)], Some(0.01)), Judgement::Beyond);
-    assert_eq!(failures(&good, &[counted(199, 1)], Some(0.01)), Judgement::Within);
+    assert_eq!(failures(&good, &[counted(0, 200)], None), Judgment::Beyond);
+    assert_eq!(failures(&good, &[counted(180, 20)], None), Judgment::Beyond);
+    assert_eq!(failures(&good, &[counted(199, 1)], None), Judgment::Within, "one failure is chance");
+    assert_eq!(failures(&[counted(180, 20)], &[counted(182, 18)], None), Judgment::Within);
+    assert_eq!(failures(&good, &[counted(196, 4)], Some(0.01)), Judgment::Beyond);
+    assert_eq!(failures(&good, &[counted(199, 1)], Some(0.01)), Judgment::Within);
     let (all, decisions) = decided(&["p99_ttft_ms:5%"], &good, &[counted(0, 200)]);
-    assert_eq!((all.judgement, decisions[0].judgement), (Judgement::Beyond, Judgement::Inconclusive));
+    assert_eq!((all.judgment, decisions[0].judgment), (Judgment::Beyond, Judgment::Inconclusive));
     assert_eq!(decisions[0].remedy, Some(Remedy::Answers));
 }
 
@@ -218,7 +218,7 @@ fn alarms(rules: &[&str], rounds: u64, runs: u64, factor: f64, make: impl Fn(u64
             (0..runs).map(|at| make(round, at, (2 * round + which) * runs + at, factor)).collect()
         };
         let (_, decisions) = decided(rules, &side(0, 1.0), &side(1, factor));
-        decisions.iter().any(|decision| decision.judgement == Judgement::Beyond)
+        decisions.iter().any(|decision| decision.judgment == Judgment::Beyond)
     });
     alarms.count() as f64 / rounds as f64
 }
@@ -226,7 +226,7 @@ fn alarms(rules: &[&str], rounds: u64, runs: u64, factor: f64, make: impl Fn(u64
 /// `cargo test --release -p tacho-decide equal_runs -- --ignored --nocapture`; TACHO_ROUNDS is the number of
 /// comparisons of each kind.
 #[test]
-#[ignore = "a minute with optimisation; prints the rates it finds"]
+#[ignore = "a minute with optimization; prints the rates it finds"]
 fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
     let one = [("mean_e2el_ms:0%", 4000, 2000), ("median_e2el_ms:0%", 5000, 2500), ("p99_e2el_ms:0%", 25_000, 12_000)];
     let one = one.iter().map(|(rule, single, several)| (std::slice::from_ref(rule), [(1, *single), (3, *several)]));
@@ -269,7 +269,7 @@ fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
 
 /// With the command above: queues near their capacity, the same requests on both sides.
 #[test]
-#[ignore = "minutes with optimisation; prints the rates it finds"]
+#[ignore = "minutes with optimization; prints the rates it finds"]
 fn equal_runs_of_the_same_requests_rarely_alarm_either() {
     let one: &[&str] = &["p99_e2el_ms:0%"];
     let mut off = Vec::new();
@@ -305,14 +305,14 @@ fn the_same_requests_on_both_sides_decide_near_saturation() {
     let one = |_: u64| 7;
     let (base, slow) = (side(0, &one, 1.0), side(4, &one, 1.05));
     let (_, found) = decided(&["p99_e2el_ms:5%"], &base, &slow);
-    assert_eq!((found[0].judgement, found[0].effect.basis), (Judgement::Beyond, Basis::Paired(4)));
+    assert_eq!((found[0].judgment, found[0].effect.basis), (Judgment::Beyond, Basis::Paired(4)));
     let own = |at: u64| at;
     let paired = judged("p99_e2el_ms:5%", &side(0, &own, 1.0), &side(4, &own, 1.05));
-    assert_eq!(paired, Judgement::Beyond, "pair by pair");
+    assert_eq!(paired, Judgment::Beyond, "pair by pair");
     let other = |at: u64| 10 + at;
     let (_, unpaired) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.02));
-    assert_eq!((unpaired[0].judgement, unpaired[0].effect.basis), (Judgement::Inconclusive, Basis::Runs(4)));
-    assert_eq!(judged("p99_e2el_ms:25%", &base, &side(8, &one, 1.0)), Judgement::Within);
+    assert_eq!((unpaired[0].judgment, unpaired[0].effect.basis), (Judgment::Inconclusive, Basis::Runs(4)));
+    assert_eq!(judged("p99_e2el_ms:25%", &base, &side(8, &one, 1.0)), Judgment::Within);
 }
 
 #[test]

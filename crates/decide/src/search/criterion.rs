@@ -77,7 +77,7 @@ impl Criterion {
     }
 
     /// The metric as a label with its limit, such as `p99 TTFT ≤ 200 ms`; other keys are unchanged.
-    pub fn spoken(&self) -> String {
+    pub fn described(&self) -> String {
         let sign = self.operator.signs().1;
         let latency = self.metric.strip_suffix("_ms").and_then(|rest| rest.rsplit_once('_'));
         match latency.filter(|(_, metric)| ["ttft", "tpot", "itl", "e2el"].contains(metric)) {
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn conditions_have_two_decimals() {
         assert_eq!(Criterion::parse("p99_e2el_ms", "<= 1000").unwrap().to_string(), "p99_e2el_ms<=1000.00");
-        assert_eq!(Criterion::parse("p99_ttft_ms", "<=200").unwrap().spoken(), "p99 TTFT ≤ 200 ms");
+        assert_eq!(Criterion::parse("p99_ttft_ms", "<=200").unwrap().described(), "p99 TTFT ≤ 200 ms");
         let divergence: Criterion = "output_divergence<=0.5%".parse().unwrap();
         assert_eq!(
-            (divergence.to_string(), divergence.spoken()),
+            (divergence.to_string(), divergence.described()),
             ("output_divergence<=0.005".into(), "output divergence ≤ 0.5%".into())
         );
         assert_eq!(divergence.value_text(0.1254), "12.5%");
-        assert_eq!(Criterion::parse("request_goodput", ">5").unwrap().spoken(), "request_goodput > 5");
+        assert_eq!(Criterion::parse("request_goodput", ">5").unwrap().described(), "request_goodput > 5");
     }
 
     #[test]

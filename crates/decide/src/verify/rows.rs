@@ -118,7 +118,7 @@ impl<'p> RowAudit<'p> {
             self.times.add(|| format!("request {index} was due at {found:.6} s, and the plan has {due:.6} s"));
         }
         let lengths = (planned.prompt_len, planned.output_len);
-        if let Some((prompt, output)) = row.asked.filter(|asked| *asked != lengths) {
+        if let Some((prompt, output)) = row.requested.filter(|requested| *requested != lengths) {
             self.lengths.add(|| {
                 format!(
                     "request {index} has {prompt} prompt and {output} output tokens, and the plan has {} and {}",

@@ -64,7 +64,7 @@ pub struct SeenRow {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
     /// Lengths of the request, which only logs have.
-    pub(super) asked: Option<(u64, i64)>,
+    pub(super) requested: Option<(u64, i64)>,
 }
 
 impl SeenRow {
@@ -90,7 +90,7 @@ impl SeenRow {
             aborted: row.is_aborted(),
             prompt_tokens: row.usage.prompt_tokens,
             output_tokens: row.usage.completion_tokens,
-            asked: Some((request.prompt_len, request.output_len)),
+            requested: Some((request.prompt_len, request.output_len)),
         }
     }
 
@@ -113,7 +113,7 @@ impl SeenRow {
             aborted: false,
             prompt_tokens: None,
             output_tokens: Some(sample.output_len).filter(|_| sample.success()),
-            asked: None,
+            requested: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 
 use tacho_core::Timestamp;
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};
-use tacho_forecast::explain::{Known, explain};
+use tacho_forecast::explain::{KnownModel, explain};
 use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Parts};
 use tacho_metrics::{Attribution, Gaps, Sample};
 
@@ -343,7 +343,7 @@ fn outcome(cause: Cause, seed: u64, requests: usize) -> Outcome {
     let of =
         |(index, (life, arrival)): (usize, (&Life, &Arrival))| truth(&server, &iterations, index, life, arrival.prompt);
     let truth = Attribution { requests: all().map(of).collect(), ..Attribution::default() };
-    let explained = explain(&samples.clone().into(), Known { is_paced: true, machine: None }).unwrap();
+    let explained = explain(&samples.clone().into(), KnownModel { is_paced: true, machine: None }).unwrap();
     Outcome { explained, truth, samples }
 }
 

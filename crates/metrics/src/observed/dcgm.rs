@@ -1,6 +1,6 @@
 //! GPU metrics of a DCGM exporter, in the names and units of telemetry.
 
-use crate::server_metrics::{labelled, labels_of};
+use crate::server_metrics::{labeled, labels_of};
 use crate::telemetry::{ENERGY, POWER};
 
 /// One sampled value: its source, name, unit and value.
@@ -27,7 +27,7 @@ pub fn is_page(page: &str) -> bool {
 /// All GPU metrics of a page.
 pub fn gpus(page: &str) -> Vec<Found> {
     let found = page.lines().filter_map(|line| {
-        let (name, labels, value) = labelled(line.trim())?;
+        let (name, labels, value) = labeled(line.trim())?;
         let (field, name, unit, scale) = FIELDS.iter().find(|(field, ..)| *field == name)?;
         let label = |key: &str| labels_of(labels).find(|(known, _)| *known == key).map(|(_, value)| value);
         let value = match *field {
@@ -45,7 +45,7 @@ pub fn gpus(page: &str) -> Vec<Found> {
 pub fn models(page: &str) -> Vec<String> {
     let mut seen: Vec<(String, String)> = Vec::new();
     for line in page.lines().filter(|line| line.starts_with("DCGM_FI_")) {
-        let Some((_, labels, _)) = labelled(line) else { continue };
+        let Some((_, labels, _)) = labeled(line) else { continue };
         let label = |key: &str| labels_of(labels).find(|(known, _)| *known == key).map(|(_, value)| value.to_owned());
         let id = label("UUID").or_else(|| label("gpu")).unwrap_or_default();
         if !seen.iter().any(|(known, _)| *known == id) {

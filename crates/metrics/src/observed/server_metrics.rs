@@ -213,7 +213,7 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
             let counters = name.filter(|_| kind == Some("histogram")).into_iter().flat_map(counters_of);
             kinds.extend(counters.map(|counter| (counter, SeriesKind::Counter)));
         } else if !line.starts_with('#') && !PROCESS_PREFIXES.iter().any(|prefix| line.starts_with(prefix)) {
-            let Some((name, labels, value)) = labelled(line) else { continue };
+            let Some((name, labels, value)) = labeled(line) else { continue };
             if let Some(tokens) = block_size(name, labels) {
                 sums.insert(BLOCK_SIZE, (SeriesKind::Gauge, tokens, 1));
             }
@@ -264,7 +264,7 @@ const CACHE_SETTINGS: [&str; 7] = [
 /// The cache settings of a metrics page.
 pub fn cache_settings(page: &str) -> Vec<(String, String)> {
     let is_known = |(label, value): &(&str, &str)| CACHE_SETTINGS.contains(label) && value.len() <= 40;
-    let stated = page.lines().filter_map(labelled).find(|(name, ..)| name.ends_with(":cache_config_info"));
+    let stated = page.lines().filter_map(labeled).find(|(name, ..)| name.ends_with(":cache_config_info"));
     let labels = stated.into_iter().flat_map(|(_, labels, _)| labels_of(labels.trim()));
     labels.filter(is_known).map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
 }
@@ -277,7 +277,7 @@ fn block_size(name: &str, labels: &str) -> Option<f64> {
 }
 
 /// Name, labels and value of a line. Labels may contain spaces, and a time may follow the value.
-pub(crate) fn labelled(line: &str) -> Option<(&str, &str, f64)> {
+pub(crate) fn labeled(line: &str) -> Option<(&str, &str, f64)> {
     let name = &line[..line.find(['{', ' ', '\t'])?];
     let rest = line[name.len()..].trim_ascii_start();
     let (labels, rest) = if rest.starts_with('{') { rest.split_at(labels_end(rest)?) } else { ("", rest) };

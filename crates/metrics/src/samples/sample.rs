@@ -156,7 +156,7 @@ impl Sample {
 
     /// Sets its labels.
     #[must_use]
-    pub fn labelled(mut self, labels: Labels) -> Self {
+    pub fn labeled(mut self, labels: Labels) -> Self {
         if !labels.is_empty() {
             self.rare.labels = labels;
         }

@@ -12,7 +12,7 @@ pub(super) const BLOCK: u64 = 16;
 
 /// Reusable tokens of one prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct CachedPrefixes {
     /// Tokens that another request had computed by then.
     pub(super) ideal: u64,
     /// Tokens that another request had begun to compute by then.
@@ -20,7 +20,11 @@ pub(super) struct Known {
 }
 
 /// Reusable tokens of each prompt that was sent; `None` where the segments of prompts are unknown.
-pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u64) -> Option<HashMap<usize, Known>> {
+pub(super) fn known(
+    steps: &[SessionStep],
+    samples: &[Option<&Sample>],
+    block: u64,
+) -> Option<HashMap<usize, CachedPrefixes>> {
     let mut sent: Vec<(usize, &Sample)> =
         samples.iter().enumerate().filter_map(|(index, sample)| sample.map(|sample| (index, sample))).collect();
     if sent.is_empty() || sent.iter().any(|(index, _)| steps[*index].own.is_empty()) {
@@ -35,7 +39,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
     let mut all = HashMap::new();
     for (index, sample) in sent {
         let line = line(steps, index, samples);
-        let mut known = Known::default();
+        let mut known = CachedPrefixes::default();
         let mut unbroken = true;
         for &(name, tokens) in &line {
             let Some(&since) = there.get(&name) else { break };
@@ -45,7 +49,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
         }
         // The last token of a prompt is always computed.
         let whole = |tokens: u64| tokens.min(sample.prompt_len.saturating_sub(1)) / block * block;
-        all.insert(index, Known { ideal: whole(known.ideal), begun: whole(known.begun) });
+        all.insert(index, CachedPrefixes { ideal: whole(known.ideal), begun: whole(known.begun) });
         if sample.ttft > 0.0 || sample.success() {
             let first = sample.sent + sample.ttft;
             for (name, _) in line {
@@ -67,7 +71,7 @@ fn line(steps: &[SessionStep], index: usize, samples: &[Option<&Sample>]) -> Vec
     for &(before, choice) in &steps[index].before {
         extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
         let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
-        name = chained(name, answer(before, choice, sample));
+        name = chained(name, response(before, choice, sample));
         // The server's count is exact where known: templates add tokens that no segment has.
         tokens = sample.prompt_len + sample.output_len;
         prefixes.push((name, tokens));
@@ -93,13 +97,13 @@ fn answered(steps: &[SessionStep], index: usize, samples: &[Option<&Sample>]) ->
     let chain = steps[index].before.iter().copied().chain([(index, 0)]);
     chain.fold(0, |name, (at, choice)| {
         let name = steps[at].own.iter().fold(name, |name, piece| chained(name, *piece));
-        samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, choice, sample)))
+        samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, response(at, choice, sample)))
     })
 }
 
 /// The hash of a response: of its text, which another conversation may share. Of its position where the text was not
 /// kept, as for all choices but the first.
-fn answer(index: usize, choice: usize, sample: &Sample) -> (u64, u64) {
+fn response(index: usize, choice: usize, sample: &Sample) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
     match choice {
         0 if !sample.text.is_empty() => sample.text.hash(&mut hasher),
@@ -144,8 +148,8 @@ mod tests {
         let samples = [sample(0.0, 128), sample(0.5, 128), sample(1.5, 128)];
         let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
         let known = known(&steps, &samples, BLOCK).unwrap();
-        assert_eq!(known[&0], Known::default());
-        assert_eq!(known[&1], Known { ideal: 0, begun: 64 }, "the first sender was not there yet");
+        assert_eq!(known[&0], CachedPrefixes::default());
+        assert_eq!(known[&1], CachedPrefixes { ideal: 0, begun: 64 }, "the first sender was not there yet");
         assert_eq!(known[&2].ideal, 112, "all but the last token, in whole blocks");
     }
 

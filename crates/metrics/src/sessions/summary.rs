@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tacho_core::FailureKind;
 use tacho_core::json::{Dict, Flat};
 
-use super::reuse::{self, BLOCK, Known};
+use super::reuse::{self, BLOCK, CachedPrefixes};
 use super::{
     spread::Spread, step::SessionStep, times::Times, turns::TurnSummary, uncached::UncachedSummary, waits::Waits,
 };
@@ -74,10 +74,11 @@ tacho_core::record! {
 }
 
 impl Reuse {
-    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>, block_size: u64) -> Self {
+    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, CachedPrefixes>>, block_size: u64) -> Self {
         let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
-        let sum =
-            |of: fn(&Known) -> u64| known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>());
+        let sum = |of: fn(&CachedPrefixes) -> u64| {
+            known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>())
+        };
         let prompt_tokens = good().map(|(_, sample)| sample.prompt_len).sum();
         let share = |tokens: Option<u64>| {
             tokens.filter(|_| prompt_tokens > 0).map(|tokens| tokens as f64 / prompt_tokens as f64)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{reuse::Known, spread::Spread, step::SessionStep};
+use super::{reuse::CachedPrefixes, spread::Spread, step::SessionStep};
 use crate::Sample;
 
 tacho_core::record! {
@@ -38,7 +38,7 @@ impl TurnSummary {
     pub(super) fn all(
         steps: &[SessionStep],
         samples: &[Option<&Sample>],
-        known: Option<&HashMap<usize, Known>>,
+        known: Option<&HashMap<usize, CachedPrefixes>>,
     ) -> Vec<Self> {
         let max = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
         let mut by_turn: Vec<Vec<usize>> = vec![Vec::new(); max];
@@ -54,7 +54,7 @@ impl TurnSummary {
         turn: usize,
         indices: &[usize],
         samples: &[Option<&Sample>],
-        known: Option<&HashMap<usize, Known>>,
+        known: Option<&HashMap<usize, CachedPrefixes>>,
     ) -> TurnSummary {
         let sent = || indices.iter().filter_map(|&index| samples[index]);
         let good = || sent().filter(|sample| sample.success());

@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn interpolates_between_neighbours() {
+    fn interpolates_between_neighbors() {
         let values = [10.0, 20.0, 30.0, 40.0];
         let expected = [
             (0.0, 10.0),
@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lies_between_its_neighbours(mut values in prop::collection::vec(0.0..1e6f64, 1..50), percent in 0.0..=100.0f64) {
+        fn lies_between_its_neighbors(mut values in prop::collection::vec(0.0..1e6f64, 1..50), percent in 0.0..=100.0f64) {
             values.sort_by(f64::total_cmp);
             let value = percentile(&values, percent);
             prop_assert!(values[0] <= value && value <= values[values.len() - 1]);

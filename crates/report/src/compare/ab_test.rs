@@ -3,7 +3,7 @@
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::compare::{Effect, compare_pairs, shared_keys};
-use tacho_decide::gate::{Decision, Judgement};
+use tacho_decide::gate::{Decision, Judgment};
 use tacho_record::{ServerFacts, StoredRun};
 
 use super::{CompareSpec, GateView, Verdicts, forest::forest_svg, gate::word, page::effects};
@@ -30,7 +30,7 @@ impl AbTestView<'_> {
         let count =
             |side: Option<(u64, u64)>| side.map_or(Value::Null, |(failed, all)| [failed, all].into_iter().collect());
         let failed = dict! {
-            "a": count(failures.base), "b": count(failures.new), "verdict": name(failures.judgement),
+            "a": count(failures.base), "b": count(failures.new), "verdict": name(failures.judgment),
         };
         dict! {
             "type": "ab-test", "version": 1_i64, "date": self.date,
@@ -54,7 +54,7 @@ impl AbTestView<'_> {
         };
         let (low, high) = effect.interval.unwrap_or((f64::NAN, f64::NAN));
         dict! {
-            "metric": effect.key.as_str(), "left_out": decision.left_out(self.base.len()) as u64, "limit": decision.rule.limit_text(), "verdict": name(decision.judgement),
+            "metric": effect.key.as_str(), "left_out": decision.left_out(self.base.len()) as u64, "limit": decision.rule.limit_text(), "verdict": name(decision.judgment),
             "a": number(effect.base), "b": number(effect.new), "change": number(effect.change),
             "low": number(low), "high": number(high),
             "values_a": values(self.base), "values_b": values(self.new),
@@ -68,9 +68,9 @@ impl AbTestView<'_> {
         let title = format!("{b} against {a}");
         let runs: Vec<&StoredRun> = self.base.iter().chain(self.new).collect();
         let tone = match self.gate.overall() {
-            Judgement::Within => Tone::Good,
-            Judgement::Beyond => Tone::Bad,
-            Judgement::Inconclusive | Judgement::Scheduled => Tone::Warning,
+            Judgment::Within => Tone::Good,
+            Judgment::Beyond => Tone::Bad,
+            Judgment::Inconclusive | Judgment::Scheduled => Tone::Warning,
         };
         let differs = format!("Settings that differ: {}", self.gate.differs);
         let head = Head::new(format!("A/B test: {title}"))
@@ -108,10 +108,10 @@ impl AbTestView<'_> {
     }
 }
 
-fn name(judgement: Judgement) -> &'static str {
-    match judgement {
-        Judgement::Beyond => "regressed",
-        Judgement::Scheduled => "set by schedule",
+fn name(judgment: Judgment) -> &'static str {
+    match judgment {
+        Judgment::Beyond => "regressed",
+        Judgment::Scheduled => "set by schedule",
         other => word(other).0,
     }
 }

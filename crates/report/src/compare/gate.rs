@@ -1,7 +1,7 @@
 //! A gate on a terminal: the verdict, then a forest plot with the limit of each rule.
 
 use tacho_decide::compare::{Confidence, Scale};
-use tacho_decide::gate::{Decision, Failures, Judgement, Limit, Remedy};
+use tacho_decide::gate::{Decision, Failures, Judgment, Limit, Remedy};
 use tacho_record::metric::Better;
 
 use super::forest::{ForestRow, change_in, forest};
@@ -49,8 +49,8 @@ impl GateView<'_> {
         if single { Some(SINGLE).filter(|_| has_interval) } else { Some(SEVERAL) }
     }
 
-    pub(super) fn overall(&self) -> Judgement {
-        Judgement::overall(self.failures, self.decisions)
+    pub(super) fn overall(&self) -> Judgment {
+        Judgment::overall(self.failures, self.decisions)
     }
 
     pub(super) fn rows(&self) -> Vec<ForestRow> {
@@ -60,22 +60,21 @@ impl GateView<'_> {
     /// The verdict and the metrics it comes from.
     pub fn headline(&self) -> String {
         let overall = self.overall();
-        let named = |wanted: Judgement| {
-            let failed =
-                (self.failures.judgement == wanted && wanted == Judgement::Beyond).then_some("failed requests");
-            let keys = self.decisions.iter().filter(|decision| decision.judgement == wanted);
+        let named = |wanted: Judgment| {
+            let failed = (self.failures.judgment == wanted && wanted == Judgment::Beyond).then_some("failed requests");
+            let keys = self.decisions.iter().filter(|decision| decision.judgment == wanted);
             let names = failed.into_iter().chain(keys.map(|decision| decision.effect.key.as_str()));
             names.collect::<Vec<_>>().join(", ")
         };
         let mut line = match overall {
-            Judgement::Within => format!("ok {}", named(Judgement::Within)),
-            Judgement::Inconclusive if named(overall).is_empty() => {
+            Judgment::Within => format!("ok {}", named(Judgment::Within)),
+            Judgment::Inconclusive if named(overall).is_empty() => {
                 "inconclusive: the request rate determines every metric of the rules".to_owned()
             }
             _ => format!("{} {}", word(overall).0, named(overall)),
         };
-        let open = named(Judgement::Inconclusive);
-        if overall == Judgement::Beyond && !open.is_empty() {
+        let open = named(Judgment::Inconclusive);
+        if overall == Judgment::Beyond && !open.is_empty() {
             line += &format!("; inconclusive {open}");
         }
         harmless_line(line.trim_end())
@@ -92,7 +91,7 @@ impl GateView<'_> {
         let any = [failures.base, failures.new].into_iter().flatten().any(|(failed, _)| failed > 0);
         let limit = match failures.max {
             Some(max) => format!("limit {}%", short_tick(max * 100.0)),
-            None if failures.judgement == Judgement::Beyond => "a significant increase".to_owned(),
+            None if failures.judgment == Judgment::Beyond => "a significant increase".to_owned(),
             None => "no significant increase".to_owned(),
         };
         let (base, new) = (counted(failures.base), counted(failures.new));
@@ -102,9 +101,9 @@ impl GateView<'_> {
     fn row(&self, decision: &Decision) -> ForestRow {
         let effect = &decision.effect;
         let sign = if effect.better == Better::More { -1.0 } else { 1.0 };
-        let scheduled = decision.judgement == Judgement::Scheduled;
+        let scheduled = decision.judgment == Judgment::Scheduled;
         ForestRow {
-            verdict: word(decision.judgement),
+            verdict: word(decision.judgment),
             name: harmless_line(&effect.key),
             values: (effect.base, effect.new),
             change: if scheduled { f64::NAN } else { effect.change },
@@ -124,7 +123,7 @@ impl GateView<'_> {
             Limit::Insignificant => limit,
             _ => format!("limit {sign}{limit}"),
         }];
-        if decision.judgement == Judgement::Scheduled {
+        if decision.judgment == Judgment::Scheduled {
             parts.extend(self.delivered.map(str::to_owned));
             parts.push("set by the request rate, no verdict".to_owned());
             return parts.join("; ");
@@ -140,12 +139,12 @@ impl GateView<'_> {
     }
 }
 
-pub(super) fn word(judgement: Judgement) -> (&'static str, Ink) {
-    match judgement {
-        Judgement::Within => ("ok", Ink::Green),
-        Judgement::Beyond => ("REGRESSED", Ink::Red),
-        Judgement::Inconclusive => ("inconclusive", Ink::Yellow),
-        Judgement::Scheduled => ("–", Ink::Dim),
+pub(super) fn word(judgment: Judgment) -> (&'static str, Ink) {
+    match judgment {
+        Judgment::Within => ("ok", Ink::Green),
+        Judgment::Beyond => ("REGRESSED", Ink::Red),
+        Judgment::Inconclusive => ("inconclusive", Ink::Yellow),
+        Judgment::Scheduled => ("–", Ink::Dim),
     }
 }
 

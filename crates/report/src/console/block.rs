@@ -138,7 +138,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     let failures = facts::failures(record);
     if !failures.is_empty() {
         let lines = failures.iter().enumerate().flat_map(|(at, text)| {
-            let mut lines = labelled(if at == 0 { "failed" } else { "" }, text, style.width);
+            let mut lines = labeled(if at == 0 { "failed" } else { "" }, text, style.width);
             if !style.verbose && lines.len() > FAILURE {
                 lines.truncate(FAILURE);
                 lines[FAILURE - 1] += " …";
@@ -148,7 +148,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
         parts.push(Part::new("failed", 1, lines.collect()));
     }
     for (rank, fact) in facts {
-        parts.extend(fact.map(|(label, text)| Part::new(label, rank, labelled(label, &text, style.width))));
+        parts.extend(fact.map(|(label, text)| Part::new(label, rank, labeled(label, &text, style.width))));
     }
     let groups = tables(record).into_iter();
     parts.extend(
@@ -215,7 +215,7 @@ fn fold_clauses(text: &str, width: usize, max_lines: usize) -> Vec<String> {
 }
 
 /// A line ends between two parts, not within one that fits into a line.
-fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
+fn labeled(label: &str, text: &str, width: usize) -> Vec<String> {
     const GLUE: &str = "\u{a0}";
     let available = width.saturating_sub(LABEL + 3);
     let glued = |part: &str| if part.chars().count() <= available { part.replace(' ', GLUE) } else { part.to_owned() };

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn groups_of_a_request_are_columns() {
         let labels = [("class", "chat"), (STAGE, "peak"), (REPLICA, "a:1"), (MODEL, "m"), ("adapter", "l")];
-        let mut sample = Sample::default().labelled(labels.into_iter().collect());
+        let mut sample = Sample::default().labeled(labels.into_iter().collect());
         sample.rare.session = Some((3, 1));
         let line = text(|out| json_lines(&[sample].into_iter().collect(), out));
         let groups = r#""class": "chat", "stage": "peak", "replica": "a:1", "model": "m", "adapter": "l", "session": 3, "turn": 1"#;

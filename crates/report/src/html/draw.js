@@ -1,6 +1,6 @@
 "use strict";
 // A small drawing library: axes, layers, legends that toggle, hover, zoom by dragging. Plots of one group share their
-// horizontal view. Everything is painted on canvases in the colours of the page's theme.
+// horizontal view. Everything is painted on canvases in the colors of the page's theme.
 const Draw = (() => {
   const NARROW = 560;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -19,7 +19,7 @@ const Draw = (() => {
     if (size >= 1 || size === 0) return String(+value.toFixed(2));
     return String(+value.toPrecision(3));
   };
-  // A tick's text has the digits that tell it from its neighbours, no more.
+  // A tick's text has the digits that tell it from its neighbors, no more.
   const tickText = (value, step) => {
     if (value === 0) return "0";
     let digits = 0;
@@ -109,7 +109,7 @@ const Draw = (() => {
     }
   }
 
-  // A colour of a picture that was made for paper, light enough to be seen on a dark page.
+  // A color of a picture that was made for paper, light enough to be seen on a dark page.
   const toned = (hex) => {
     const dark = css("--dark") === "1", [r, g, b] = [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
     const light = (0.3 * r + 0.59 * g + 0.11 * b) / 255, wanted = dark ? Math.max(light, 0.55) : Math.min(light, 0.62);
@@ -656,7 +656,7 @@ const Draw = (() => {
 
   const repaint = () => all.forEach((plot) => plot.paint());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  // Paper is light: the canvases are painted once more in the colours that the print style sets.
+  // Paper is light: the canvases are painted once more in the colors that the print style sets.
   const print = (on) => { document.documentElement.classList.toggle("paper", on); repaint(); };
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));

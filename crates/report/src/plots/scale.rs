@@ -121,7 +121,7 @@ impl Scale {
         let count = (last - first) as usize + 1;
         let values = (0..count).map(|at| (first + at as f64) * step);
         let decimals = decimals_of(step);
-        values.map(|value| (value, labelled(value, decimals, self.low.abs().max(self.high.abs())))).collect()
+        values.map(|value| (value, labeled(value, decimals, self.low.abs().max(self.high.abs())))).collect()
     }
 }
 
@@ -143,7 +143,7 @@ fn decimals_of(step: f64) -> usize {
 }
 
 /// The label of a tick: in millions or billions if all digits would be too long.
-fn labelled(value: f64, decimals: usize, largest: f64) -> String {
+fn labeled(value: f64, decimals: usize, largest: f64) -> String {
     let value = if value == 0.0 { 0.0 } else { value };
     for (unit, name) in [(1e9, "G"), (1e6, "M")] {
         if largest >= unit * 10.0 {

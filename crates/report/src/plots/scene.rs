@@ -149,7 +149,7 @@ impl Scene {
         self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: false, color: Color::INK });
     }
 
-    /// Adds a text that runs upwards, centred.
+    /// Adds a text that runs upwards, centered.
     pub(crate) fn upward_text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64) {
         let anchor = Anchor::Middle;
         self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: true, color: Color::INK });

@@ -97,7 +97,7 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
 }
 
 /// What vLLM's score does not report: schema-valid responses, and failed requests.
-pub fn judgement(summary: &StructuredSummary) -> Vec<String> {
+pub fn judgment(summary: &StructuredSummary) -> Vec<String> {
     let mut lines = vec![title(" tacho ", '=')];
     let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];
     for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.answers > 0) {

@@ -156,7 +156,7 @@ fn colors_are_on_a_terminal_only() {
 fn a_full_block_is_one_screen() {
     let fail = |sample: Sample| {
         let class = ["chat", "code", "search", "batch", "agents"][sample.index % 5];
-        let mut sample = sample.labelled(Labels::NONE.with("class", class));
+        let mut sample = sample.labeled(Labels::NONE.with("class", class));
         if sample.index.is_multiple_of(5) {
             sample.failure = Some(FailureKind::Http(503));
             sample.error = "no room ".repeat(80);

@@ -22,14 +22,14 @@ pub struct Accepted {
 impl Accepted {
     pub fn sentence(&self, criteria: &[Criterion]) -> String {
         let (value, half) = self.throughput;
-        let spoken: Vec<String> = criteria.iter().map(Criterion::spoken).collect();
+        let described: Vec<String> = criteria.iter().map(Criterion::described).collect();
         let range = if half.is_finite() {
             format!(" ({:.2}–{:.2})", (value - half).max(0.0), value + half)
         } else {
             String::new()
         };
         let (title, rate) = (self.candidate.title(), rate_text(self.level));
-        format!("{title}: {value:.2} requests/s{range} at request_rate {rate} meets {}", spoken.join(" and "))
+        format!("{title}: {value:.2} requests/s{range} at request_rate {rate} meets {}", described.join(" and "))
     }
 
     /// Returns whether the confidence intervals of the two overlap.

@@ -45,7 +45,7 @@ pub(super) struct Clients<'p> {
     /// The conversation and number of messages of each client's last request.
     pub(super) sent: Vec<(usize, usize)>,
     /// Time of the last request of each conversation, if it is reported.
-    pub(super) asked: HashMap<usize, Timestamp>,
+    pub(super) requested: HashMap<usize, Timestamp>,
     pub(super) result: MultiTurnResult,
     pub(super) sink: &'p (dyn EventSink + Sync),
 }
@@ -70,7 +70,7 @@ impl<'p> Clients<'p> {
             clients: (0..count).map(|id| Client::new(spec, plan.seed, id)).collect(),
             states: vec![State::Pausing(Timestamp::ZERO); count],
             sent: vec![(0, 0); count],
-            asked: HashMap::new(),
+            requested: HashMap::new(),
             result: MultiTurnResult { num_conversations: conversations.len(), ..MultiTurnResult::default() },
             conversations,
             sink,
@@ -127,7 +127,7 @@ impl<'p> Clients<'p> {
         self.report_messages(id);
         let (conversation, messages) = self.sent[id];
         let Conversation { id: name, messages: all } = &self.conversations[conversation];
-        let recorded = all.get(messages).map_or(0, |answer| self.tokenizer.count(answer, false) as u64);
+        let recorded = all.get(messages).map_or(0, |response| self.tokenizer.count(response, false) as u64);
         let max_tokens = max_tokens(self.plan, recorded);
         let text = body(self.plan, name, &all[..messages], max_tokens);
         let session = self.plan.send_conversation_id.then_some(("X-Session-ID", name.as_str()));
@@ -160,8 +160,8 @@ impl<'p> Clients<'p> {
             last: sent.last().map_or(0, |text| count(text)),
         };
         self.result.samples.push(TurnSample::of(row, tokens, &count, name, id));
-        if let Some(answer) = all.get_mut(messages) {
-            *answer = String::from_utf8_lossy(&row.text).into_owned();
+        if let Some(response) = all.get_mut(messages) {
+            *response = String::from_utf8_lossy(&row.text).into_owned();
         }
     }
 }

@@ -34,7 +34,7 @@ impl Clients<'_> {
         }
         let (conversation, messages) = self.sent[client];
         let now = self.now();
-        let since = self.asked.insert(conversation, now).map(|last| now.secs_since(last));
+        let since = self.requested.insert(conversation, now).map(|last| now.secs_since(last));
         let since = since.map_or_else(|| "N/A".to_owned(), |seconds| format!("{seconds:.3}"));
         let name = self.name(conversation);
         let turn = format!("(turn: {messages}, time since last turn [sec]: {since})");

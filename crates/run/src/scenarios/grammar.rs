@@ -28,7 +28,7 @@ pub(crate) struct Grammar {
     rules: HashMap<String, Part>,
 }
 
-type Known = RefCell<HashMap<(String, usize), Option<BTreeSet<usize>>>>;
+type Memo = RefCell<HashMap<(String, usize), Option<BTreeSet<usize>>>>;
 
 impl Grammar {
     /// Parses rules; `None` if they are invalid or one of them is missing.
@@ -48,7 +48,7 @@ impl Grammar {
 
     pub(super) fn accepts(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
-        let known = Known::default();
+        let known = Memo::default();
         self.rule("root", &chars, 0, &known).contains(&chars.len())
     }
 
@@ -63,7 +63,7 @@ impl Grammar {
 
     /// The positions at which a sentence of a rule that starts at `at` can end. Left recursion finds the sentences
     /// without it.
-    fn rule(&self, name: &str, text: &[char], at: usize, known: &Known) -> BTreeSet<usize> {
+    fn rule(&self, name: &str, text: &[char], at: usize, known: &Memo) -> BTreeSet<usize> {
         let key = (name.to_owned(), at);
         if let Some(found) = known.borrow().get(&key) {
             return found.clone().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Grammar {
         ends
     }
 
-    fn ends(&self, part: &Part, text: &[char], at: usize, known: &Known) -> BTreeSet<usize> {
+    fn ends(&self, part: &Part, text: &[char], at: usize, known: &Memo) -> BTreeSet<usize> {
         match part {
             Part::Text(wanted) => {
                 let wanted: Vec<char> = wanted.chars().collect();
@@ -99,7 +99,7 @@ impl Grammar {
         (min, max): (usize, Option<usize>),
         text: &[char],
         at: usize,
-        known: &Known,
+        known: &Memo,
     ) -> BTreeSet<usize> {
         let mut ends = if min == 0 { BTreeSet::from([at]) } else { BTreeSet::new() };
         let (mut starts, mut round) = (BTreeSet::from([at]), 0);

@@ -294,7 +294,7 @@ impl Tally {
 }
 
 #[test]
-#[ignore = "minutes with optimisation; prints the table of searches"]
+#[ignore = "minutes with optimization; prints the table of searches"]
 fn searches_find_the_capacity() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
@@ -354,7 +354,7 @@ const USERS: [(Server, f64, f64); 7] = [
 
 /// With the command of the other table.
 #[test]
-#[ignore = "minutes with optimisation; prints the table of searches"]
+#[ignore = "minutes with optimization; prints the table of searches"]
 fn searches_find_the_concurrency() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));

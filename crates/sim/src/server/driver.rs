@@ -136,11 +136,11 @@ impl Driver {
                     Err(TryRecvError::Disconnected) => return Err(Stopped),
                 },
             };
-            self.obey(command)?;
+            self.execute(command)?;
         }
     }
 
-    fn obey(&mut self, command: Command) -> Result<(), Stopped> {
+    fn execute(&mut self, command: Command) -> Result<(), Stopped> {
         match command {
             Command::Submit { id, job, arrived, choice, to } => {
                 // A refused job drops its sender, which ends the connection's tokens.

@@ -154,8 +154,8 @@ impl ClassSpec {
     }
 
     /// A request with the class's own settings, and its label if it is not a stage.
-    fn applied(&self, adapter: Option<&String>, mut request: Request, labelled: bool) -> Request {
-        if labelled {
+    fn applied(&self, adapter: Option<&String>, mut request: Request, labeled: bool) -> Request {
+        if labeled {
             request.labels = request.labels.with("class", &self.name);
         }
         let mut body = self.body.clone();

@@ -52,8 +52,8 @@ impl OpenAiSpec {
     ) -> Result<Request, Error> {
         let messages = row.object.get("messages").filter(|value| value.as_list().is_some_and(|list| !list.is_empty()));
         let messages = messages.ok_or_else(|| lines.wrong(row, "messages", "a list with a message"))?;
-        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| row.object.get(field));
-        let asked = match asked {
+        let requested = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| row.object.get(field));
+        let requested = match requested {
             None | Some(Value::Null) => OUTPUT_LEN,
             Some(value) => {
                 let tokens = value.as_i64().filter(|tokens| TokenCount::holds(*tokens));
@@ -70,7 +70,7 @@ impl OpenAiSpec {
             chat_messages: Some(messages.clone()),
             overrides: Some(Value::Dict(overrides)).filter(Value::truthy),
             timestamp: row.object.get("timestamp").and_then(Value::as_f64),
-            ..Request::text(prompt, len, self.output_len.unwrap_or(asked))
+            ..Request::text(prompt, len, self.output_len.unwrap_or(requested))
         })
     }
 }

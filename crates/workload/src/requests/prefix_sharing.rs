@@ -44,7 +44,7 @@ impl PrefixSharing {
         let common = |pair: &[Vec<u32>]| pair[0].iter().zip(&pair[1]).take_while(|(left, right)| left == right).count();
         PrefixSharing {
             tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
-            // In sorted order, each prompt has its longest common prefix with a neighbour.
+            // In sorted order, each prompt has its longest common prefix with a neighbor.
             repeated: prompts.par_windows(2).map(|pair| common(pair) as u64).sum(),
             cached: cached as u64,
             cached_again: cached_again as u64,

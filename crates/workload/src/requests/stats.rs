@@ -91,7 +91,7 @@ fn percentile(sorted: &[u64], percent: f64) -> f64 {
 /// Fraction of all prompt characters (IDs for prompts of IDs) that repeat the prefix of another request's prompt; with
 /// a tokenizer, [`crate::PrefixSharing`] is more precise.
 ///
-/// In sorted order, each prompt has its longest common prefix with a neighbour, so one pass is enough.
+/// In sorted order, each prompt has its longest common prefix with a neighbor, so one pass is enough.
 pub fn shared_text(requests: &[Request]) -> f64 {
     let mut prompts: Vec<Vec<u8>> = requests.iter().map(|request| prompt_bytes(&request.content)).collect();
     prompts.sort_unstable();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_summarised() {
+    fn lengths_are_summarized() {
         let stats =
             WorkloadStats::of(&requests(&[("a", 1, 5), ("b", 3, 5), ("c", 2, 5), ("d", 100, 5)]).into()).unwrap();
         assert_eq!((stats.count, stats.total_prompt_tokens, stats.total_output_tokens), (4, 106, 20));

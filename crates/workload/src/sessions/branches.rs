@@ -18,16 +18,16 @@ impl Trace {
         self.steps.iter().enumerate().for_each(|(index, step)| note(&mut waiting, index, step));
         // In reverse order, so that a branch includes the branches that start in it.
         for index in self.in_order().into_iter().rev() {
-            let answers = self.steps[index].answers();
-            let after = if answers > 1 { all_after(&waiting, index) } else { BTreeSet::new() };
+            let responses = self.steps[index].responses();
+            let after = if responses > 1 { all_after(&waiting, index) } else { BTreeSet::new() };
             if !after.iter().any(|&step| self.follows(step, index)) {
                 continue;
             }
-            if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > max {
+            if after.len().saturating_mul(responses).saturating_add(self.steps.len()) > max {
                 let problem = format!("all makes more than {max} requests: branches of branches multiply");
                 return Err(TraceError::Setting { flag: "--session-branches", problem });
             }
-            for choice in 1..answers {
+            for choice in 1..responses {
                 let from = self.steps.len();
                 self.copy_after(index, &after, choice, &mut names);
                 waiting.resize(self.steps.len(), Vec::new());
@@ -103,7 +103,7 @@ fn all_after(waiting: &[Vec<usize>], index: usize) -> BTreeSet<usize> {
 }
 
 impl Step {
-    fn answers(&self) -> usize {
+    fn responses(&self) -> usize {
         let asked = self.notes.extra.as_ref().and_then(|extra| extra.get("n")?.as_i64());
         asked.and_then(|asked| usize::try_from(asked).ok()).unwrap_or(1)
     }
@@ -115,11 +115,11 @@ mod tests {
     use crate::{sessions::kind::Format, sessions::model::Edge};
     use tacho_core::dict;
 
-    fn turn(session: &str, turn: usize, parents: &[usize], answers: i64) -> Step {
+    fn turn(session: &str, turn: usize, parents: &[usize], responses: i64) -> Step {
         let mut step = Step::new(session, turn);
         step.parents = parents.iter().map(|&parent| Edge { parent, after_ms: 5.0 }).collect();
         step.history = if parents.is_empty() { History::None } else { History::Live };
-        let extra = dict! { "n": answers };
+        let extra = dict! { "n": responses };
         step.notes.extra = Some(extra);
         step
     }

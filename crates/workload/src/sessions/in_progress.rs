@@ -45,7 +45,7 @@ impl Trace {
         let mut is_drawn = vec![false; tree_count];
         let mut keeps = vec![false; self.steps.len()];
         self.before()?.into_iter().flatten().for_each(|(index, _)| keeps[index] = true);
-        let mut answers = Answers { tokenizer, seed, output_len, blocks: None };
+        let mut responses = Answers { tokenizer, seed, output_len, blocks: None };
         let times = self.earliest_ms();
         for first in requests {
             let tree = trees[first];
@@ -59,8 +59,8 @@ impl Trace {
             let left = random.random();
             let past = order[tree].iter().position(|&index| index == first).unwrap_or(0);
             for &index in &order[tree][..past] {
-                let answer = if keeps[index] { answers.of(&self.steps[index])? } else { String::new() };
-                self.steps[index].answered = Some(answer);
+                let response = if keeps[index] { responses.of(&self.steps[index])? } else { String::new() };
+                self.steps[index].answered = Some(response);
             }
             let (before, after) = order[tree].split_at(past);
             let last = before.iter().map(|&index| times[index]).fold(f64::NEG_INFINITY, f64::max).min(times[first]);
@@ -122,9 +122,9 @@ struct Answers<'t> {
 impl Answers<'_> {
     fn of(&mut self, step: &Step) -> Result<String, TraceError> {
         if let Prompt::Given(content) = &step.prompt
-            && let Some(answer) = content.get("recorded_answer").and_then(tacho_core::json::Value::as_str)
+            && let Some(response) = content.get("recorded_answer").and_then(tacho_core::json::Value::as_str)
         {
-            return Ok(answer.to_owned());
+            return Ok(response.to_owned());
         }
         let Some(tokenizer) = self.tokenizer else {
             let problem = "needs a tokenizer to make up earlier responses: leave out --skip-tokenizer-init".to_owned();
@@ -225,9 +225,9 @@ mod tests {
         let started = started(&trace([40; 3]), 3, 4);
         let mut lengths = Vec::new();
         for (index, step) in started.steps.iter().enumerate() {
-            if let Some(answer) = &step.answered {
+            if let Some(response) = &step.answered {
                 assert!(!step.sends());
-                lengths.push(tokenizer.count(answer, false));
+                lengths.push(tokenizer.count(response, false));
                 continue;
             }
             for edge in &step.parents {

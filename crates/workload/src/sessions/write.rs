@@ -138,11 +138,11 @@ impl Trace {
             for index in indices {
                 let step = self.plain(Format::Conversations, index)?;
                 let content = if let Prompt::Given(content) = &step.prompt { content.clone() } else { Dict::new() };
-                let (Some(text), Some(answer)) = (content.get("text"), content.get("recorded_answer")) else {
+                let (Some(text), Some(response)) = (content.get("text"), content.get("recorded_answer")) else {
                     return Err(self.cannot(Format::Conversations, index, "needs a text and a recorded answer"));
                 };
                 messages.push(message("user", text.clone()));
-                messages.push(message("assistant", answer.clone()));
+                messages.push(message("assistant", response.clone()));
             }
             list.push(object([("id", session.into()), ("messages", messages.into())]));
         }

@@ -152,10 +152,10 @@ impl Reader<'_> {
     fn silent(&self, running: &mut Running) -> Error {
         running.group.end();
         let (seconds, rows) = (self.spec.timeout.as_secs_f64(), self.lines.len());
-        let said = running.said("; its last message: ");
+        let last_message = running.last_message("; its last message: ");
         data!(
             "--dataset-command printed no line for {seconds} s after {rows} rows and was ended: raise \
-             --dataset-command-timeout{said}"
+             --dataset-command-timeout{last_message}"
         )
     }
 }
@@ -168,9 +168,9 @@ struct Running {
 
 impl Running {
     /// Its last message after `separator`; empty without one.
-    fn said(&self, separator: &str) -> String {
-        let said = self.messages.last_line(MESSAGES_TIMEOUT);
-        if said.is_empty() { said } else { format!("{separator}{said}") }
+    fn last_message(&self, separator: &str) -> String {
+        let last_message = self.messages.last_line(MESSAGES_TIMEOUT);
+        if last_message.is_empty() { last_message } else { format!("{separator}{last_message}") }
     }
 
     /// Checks how the command ended, which has closed its output after this many rows.
@@ -184,7 +184,7 @@ impl Running {
             }
         };
         let wanted = wanted.map_or_else(|| "all".to_owned(), |wanted| wanted.to_string());
-        Err(data!("--dataset-command {how} after {rows} of {wanted} rows{}", self.said(": ")))
+        Err(data!("--dataset-command {how} after {rows} of {wanted} rows{}", self.last_message(": ")))
     }
 }
 

@@ -208,8 +208,8 @@ fn check_url(args: &ServeArgs, url: &str) -> Result<(), ArgumentError> {
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let spoken = ["http", "https", "http+unix"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
-    spoken && !host.is_empty() && !host.contains(char::is_whitespace)
+    let described = ["http", "https", "http+unix"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
+    described && !host.is_empty() && !host.contains(char::is_whitespace)
 }
 
 fn check_content(content: &ContentArgs) -> Result<(), ArgumentError> {

@@ -89,9 +89,9 @@ impl ServeArgs {
 
     /// Refuses conditions on a class or stage that the run does not have. Names of replicas and adapters are known later.
     pub(super) fn check_groups(&self) -> Result<(), ArgumentError> {
-        let labelled = ["--lora-modules", "--response-header", "--workload"];
+        let labeled = ["--lora-modules", "--response-header", "--workload"];
         let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
-        if several || self.replicas.resolve_all || self.values.given_of(labelled).next().is_some() {
+        if several || self.replicas.resolve_all || self.values.given_of(labeled).next().is_some() {
             return Ok(());
         }
         let classes = self.classes.iter().map(|class| format!("class.{}", class.name));

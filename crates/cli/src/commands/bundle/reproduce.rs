@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use tacho_core::json::Value;
 use tacho_decide::agreement::{Agreement, Compared, agreement, overall};
-use tacho_decide::gate::{FailureRule, Judgement};
+use tacho_decide::gate::{FailureRule, Judgment};
 use tacho_decide::verify::Weight;
 use tacho_metrics::{Samples, Trust};
 use tacho_record::{RunRecord, StoredRun};
@@ -54,14 +54,14 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
     let margin = flags.margin.unwrap_or_default();
     let found = agreement(&opened.record.measured.samples, &samples, margin, flags.confidence);
     let failures = FailureRule { max: None }.judge(&stored(std::slice::from_ref(&opened.record))?, &stored(&records)?);
-    let answer = match failures.judgement {
+    let answer = match failures.judgment {
         // Times that the client may have made itself decide nothing.
         _ if records.iter().any(|record| !kept_up(record)) => Agreement::Inconclusive,
         _ if is_warmer(&opened.record, &records) => Agreement::Inconclusive,
-        Judgement::Beyond => Agreement::Differs,
+        Judgment::Beyond => Agreement::Differs,
         _ => overall(&found),
     };
-    let lines = lines(answer, &found, &opened, &records, args, failures.judgement == Judgement::Beyond);
+    let lines = lines(answer, &found, &opened, &records, args, failures.judgment == Judgment::Beyond);
     tacho_report::out().write_all(lines.as_bytes())?;
     Ok(match answer {
         Agreement::Agrees => Exit::Done,

@@ -11,7 +11,7 @@ use crate::{args::capacity::CapacityFlags, commands::say, exit::saved};
 
 /// What is searched, and how long at most.
 pub(super) fn header(server: &str, flags: &CapacityFlags) -> String {
-    let slos: Vec<String> = flags.slos.iter().map(Criterion::spoken).collect();
+    let slos: Vec<String> = flags.slos.iter().map(Criterion::described).collect();
     format!(
         "capacity of {server} in {} for {}: up to {} s of load (--budget)",
         flags.by.unit(),
@@ -117,7 +117,7 @@ impl Answer<'_> {
     }
 
     fn headline(&self) -> String {
-        let slos: Vec<String> = self.flags.slos.iter().map(Criterion::spoken).collect();
+        let slos: Vec<String> = self.flags.slos.iter().map(Criterion::described).collect();
         let (slos, unit) = (slos.join(" and "), self.unit);
         match (self.found.verdict, self.found.max_measured) {
             (Verdict::Inconclusive, Some(max)) => format!("Inconclusive: {max} {unit} was measured and met {slos}"),
@@ -133,7 +133,7 @@ impl Answer<'_> {
         let limit = self.found.limited_by.as_ref()?;
         let slo = self.flags.slos.iter().find(|slo| slo.metric == *limit);
         let slo =
-            slo.map_or_else(|| "the server's throughput: above it the backlog grows".to_owned(), Criterion::spoken);
+            slo.map_or_else(|| "the server's throughput: above it the backlog grows".to_owned(), Criterion::described);
         Some(slo)
     }
 }

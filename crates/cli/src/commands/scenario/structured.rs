@@ -107,7 +107,7 @@ fn conclude(
         tracing::warn!("All requests failed. This is likely due to a misconfiguration on the benchmark arguments.");
     }
     screen.print(&report::console(setup, &summary, duration))?;
-    screen.print(&report::judgement(&summary))?;
+    screen.print(&report::judgment(&summary))?;
     path.iter().for_each(saved);
     match answers.iter().find(|answer| !answer.sample.success()) {
         _ if record.setup.interrupted => Ok(Exit::Interrupted),

@@ -57,10 +57,10 @@ fn lengths(name: &str, stats: Option<&LengthStats>) -> Vec<String> {
     lines.push(value_line("P99:", two(stats.p99)));
     lines.push(value_line("Max:", stats.max));
     let histogram = &stats.histogram;
-    let most = histogram.counts.iter().copied().max().unwrap_or(0).max(1);
+    let largest = histogram.counts.iter().copied().max().unwrap_or(0).max(1);
     for (at, &count) in histogram.counts.iter().enumerate() {
         let start = histogram.start + at as u64 * histogram.width;
-        let bar = "#".repeat((count * BAR).div_ceil(most));
+        let bar = "#".repeat((count * BAR).div_ceil(largest));
         lines.push(format!("{start:>8} | {bar} {count}"));
     }
     lines

@@ -228,7 +228,7 @@ mod tests {
     /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; `TACHO_RUNS` sets the number of
     /// runs per load. The true value of a metric is its mean over all runs.
     #[test]
-    #[ignore = "minutes with optimisation; prints the table of coverage"]
+    #[ignore = "minutes with optimization; prints the table of coverage"]
     fn intervals_of_simulated_runs_hold_the_truth() {
         let runs: u64 = std::env::var("TACHO_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
         let mut off = Vec::new();

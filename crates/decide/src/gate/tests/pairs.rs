@@ -39,8 +39,8 @@ fn block(workload: u64, requests: usize, speed: f64, chance: &mut Generator) -> 
     StoredRun::from_dict(&dict! { "mean_tpot_ms": mean(speeds), "mean_e2el_ms": mean(waits), "tacho": own }).unwrap()
 }
 
-/// The judgement of a test that looks after every pair and stops when decided, and its number of pairs.
-fn test(rules: &[Rule], servers: Servers, trial: u64) -> (Judgement, u64) {
+/// The judgment of a test that looks after every pair and stops when decided, and its number of pairs.
+fn test(rules: &[Rule], servers: Servers, trial: u64) -> (Judgment, u64) {
     let mut chance = Generator::new(900_000 + trial);
     let (mut base, mut new, mut common) = (Vec::new(), Vec::new(), 0.0);
     for pair in 0..PAIRS {
@@ -54,16 +54,16 @@ fn test(rules: &[Rule], servers: Servers, trial: u64) -> (Judgement, u64) {
         }
         let (failures, decisions) =
             judge_pairs(rules, &FailureRule::default(), &base, &new, Confidence::USUAL).unwrap();
-        let decided = decisions.iter().all(|decision| decision.judgement != Judgement::Inconclusive);
+        let decided = decisions.iter().all(|decision| decision.judgment != Judgment::Inconclusive);
         if decided || pair + 1 == PAIRS {
-            return (Judgement::overall(&failures, &decisions), pair + 1);
+            return (Judgment::overall(&failures, &decisions), pair + 1);
         }
     }
     unreachable!("the last pair ends the test")
 }
 
-/// The judgement of a gate over eight runs of the same requests, alternating, each ten times as long as a block.
-fn fixed(rules: &[Rule], servers: Servers, trial: u64) -> (Judgement, u64) {
+/// The judgment of a gate over eight runs of the same requests, alternating, each ten times as long as a block.
+fn fixed(rules: &[Rule], servers: Servers, trial: u64) -> (Judgment, u64) {
     let mut chance = Generator::new(900_000 + trial);
     let mut common = 0.0;
     let mut run = |factor: f64| {
@@ -72,7 +72,7 @@ fn fixed(rules: &[Rule], servers: Servers, trial: u64) -> (Judgement, u64) {
     };
     let (base, new): (Vec<_>, Vec<_>) = (0..4).map(|_| (run(1.0), run(servers.factor))).unzip();
     let (failures, decisions) = judge(rules, &FailureRule::default(), &base, &new, TERMS).unwrap();
-    (Judgement::overall(&failures, &decisions), 4)
+    (Judgment::overall(&failures, &decisions), 4)
 }
 
 /// Percentages of trials that found a regression and that passed, and the mean number of pairs.
@@ -80,13 +80,13 @@ fn rates(
     rules: &[&str],
     servers: Servers,
     trials: u64,
-    test: impl Fn(&[Rule], Servers, u64) -> (Judgement, u64),
+    test: impl Fn(&[Rule], Servers, u64) -> (Judgment, u64),
 ) -> [f64; 3] {
     let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
-    let all: Vec<(Judgement, u64)> = (0..trials).map(|trial| test(&rules, servers, trial)).collect();
+    let all: Vec<(Judgment, u64)> = (0..trials).map(|trial| test(&rules, servers, trial)).collect();
     let share = |wanted| 100.0 * all.iter().filter(|(found, _)| *found == wanted).count() as f64 / trials as f64;
     let pairs = all.iter().map(|(_, pairs)| pairs).sum::<u64>() as f64 / trials as f64;
-    [share(Judgement::Beyond), share(Judgement::Within), pairs]
+    [share(Judgment::Beyond), share(Judgment::Within), pairs]
 }
 
 const QUIET: Servers = Servers { noise: 0.01, drift: 0.0, walk: 0.0, factor: 1.0 };
@@ -106,17 +106,17 @@ fn a_test_that_stops_when_decided_rarely_errs() {
 fn looks_share_the_error_rate_of_failures() {
     let judged = |base, new| {
         let failures = judge_pairs(&[], &FailureRule::default(), &[base], &[new], Confidence::USUAL).unwrap().0;
-        failures.judgement
+        failures.judgment
     };
     // 5 of 20 against none of 20 has a p-value of 2.36%, below 2.5%; the first look has half of that.
-    assert_eq!(judged(counted(20, 0), counted(15, 5)), Judgement::Within);
-    assert_eq!(judged(counted(200, 0), counted(180, 20)), Judgement::Beyond);
+    assert_eq!(judged(counted(20, 0), counted(15, 5)), Judgment::Within);
+    assert_eq!(judged(counted(200, 0), counted(180, 20)), Judgment::Beyond);
 }
 
 /// `cargo test --release -p tacho-decide pairs_of_equal -- --ignored --nocapture`; TACHO_ROUNDS is the number of tests of
 /// each kind.
 #[test]
-#[ignore = "minutes with optimisation; prints the rates it finds"]
+#[ignore = "minutes with optimization; prints the rates it finds"]
 fn pairs_of_equal_servers_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
     let rounds = rounds();
     let kinds = [

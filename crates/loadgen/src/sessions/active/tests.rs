@@ -67,11 +67,11 @@ impl Script for Joined {
         true
     }
 
-    fn request(&self, _: usize, answers: &Completions) -> Option<Request> {
-        let mut known: Vec<&usize> = answers.keys().collect();
+    fn request(&self, _: usize, responses: &Completions) -> Option<Request> {
+        let mut known: Vec<&usize> = responses.keys().collect();
         known.sort();
         let text: Vec<String> =
-            known.iter().map(|index| String::from_utf8_lossy(&answers[index].text).into_owned()).collect();
+            known.iter().map(|index| String::from_utf8_lossy(&responses[index].text).into_owned()).collect();
         Some(Request::text(text.join(","), 0, 1))
     }
 }
@@ -230,8 +230,8 @@ impl Script for Calls {
         true
     }
 
-    fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
-        Joined.request(index, answers)
+    fn request(&self, index: usize, responses: &Completions) -> Option<Request> {
+        Joined.request(index, responses)
     }
 
     fn tools(&self, index: usize, _: &Completions) -> Option<(usize, Duration)> {

@@ -112,7 +112,7 @@ const STATISTICS: [(&str, Statistic); 4] = [
 ];
 
 #[test]
-#[ignore = "a minute with optimisation; prints the table"]
+#[ignore = "a minute with optimization; prints the table"]
 fn coverage_of_intervals() {
     let cases = [
         (Process::Autoregressive(0.0), 1000),

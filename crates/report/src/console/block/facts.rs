@@ -1,4 +1,4 @@
-//! The labelled lines of the block.
+//! The labeled lines of the block.
 
 use tacho_metrics::phase_energy::{Coefficient, by_phase};
 use tacho_metrics::{Caveat, Interval, Steady, vocabulary::Concept};

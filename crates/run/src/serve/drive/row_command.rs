@@ -99,9 +99,9 @@ impl<'s> RowCommand<'s> {
         match status {
             Some(status) if status.success() => None,
             Some(status) => {
-                let said = self.messages.last_line(MESSAGES_TIMEOUT);
-                let colon = if said.is_empty() { "" } else { ": " };
-                Some(format!("{}{colon}{said}", ended_how(status)))
+                let last_message = self.messages.last_line(MESSAGES_TIMEOUT);
+                let colon = if last_message.is_empty() { "" } else { ": " };
+                Some(format!("{}{colon}{last_message}", ended_how(status)))
             }
             None => Some(format!("had not ended {} s after the run and was killed", self.grace.as_secs_f64())),
         }

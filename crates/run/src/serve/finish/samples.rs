@@ -27,10 +27,10 @@ impl<'a> SampleSpec<'a> {
     }
 
     pub(crate) fn sample(&self, row: Observation) -> Sample {
-        self.labelled(row, &mut LabelPool::default())
+        self.labeled(row, &mut LabelPool::default())
     }
 
-    fn labelled(&self, row: Observation, pool: &mut LabelPool) -> Sample {
+    fn labeled(&self, row: Observation, pool: &mut LabelPool) -> Sample {
         let request = self.requests.get(row.index).unwrap_or_default();
         let scores = self.scores.and_then(|scores| scores.get(&row.index));
         let mut sample = sample(row, &request, self.setup, self.tokenizer, pool);
@@ -55,7 +55,7 @@ pub(crate) fn sample(
         |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
     let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
     let labels = pool.share(request.labels(&row.labels));
-    Sample::from_observation(row, request, setup, count).labelled(labels)
+    Sample::from_observation(row, request, setup, count).labeled(labels)
 }
 
 pub(crate) struct SampledRows {
@@ -103,6 +103,6 @@ impl SampleBuilder {
             return;
         }
         self.impossible += u64::from(row.usage.impossible);
-        self.samples.push(reading.labelled(row, &mut self.labels));
+        self.samples.push(reading.labeled(row, &mut self.labels));
     }
 }

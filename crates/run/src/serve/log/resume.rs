@@ -15,7 +15,7 @@ pub(crate) struct Earlier {
     /// Its log, which keeps the rows.
     stored: Stored,
     segments: Vec<Span>,
-    known: Vec<Known>,
+    known: Vec<Origin>,
     /// Requests with a complete response.
     pub(crate) answered: usize,
     /// Requests that failed or were in flight when it ended, and are sent again.
@@ -23,7 +23,7 @@ pub(crate) struct Earlier {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Known {
+enum Origin {
     Nothing,
     CutOff,
     Failed,
@@ -46,24 +46,24 @@ pub(crate) fn reopen(directory: &Path, workload: &str, requests: usize) -> Resul
 
 impl Earlier {
     fn of(stored: Stored, requests: usize) -> Result<Self, Error> {
-        let mut known = vec![Known::Nothing; requests];
+        let mut known = vec![Origin::Nothing; requests];
         let joined = stored.each(|Row { observation: row, .. }| {
             if let Some(known) = known.get_mut(row.index) {
                 *known = match row.outcome.failure() {
-                    None => Known::Answered,
-                    Some(_) if row.is_aborted() => Known::CutOff,
-                    Some(_) => Known::Failed,
+                    None => Origin::Answered,
+                    Some(_) if row.is_aborted() => Origin::CutOff,
+                    Some(_) => Origin::Failed,
                 };
             }
         })?;
-        let count = |wanted: Known| known.iter().filter(|known| **known == wanted).count();
-        let (answered, cut_off) = (count(Known::Answered), (count(Known::CutOff) + count(Known::Failed)) as u64);
+        let count = |wanted: Origin| known.iter().filter(|known| **known == wanted).count();
+        let (answered, cut_off) = (count(Origin::Answered), (count(Origin::CutOff) + count(Origin::Failed)) as u64);
         Ok(Earlier { stored, segments: joined.segments, known, answered, cut_off })
     }
 
     /// Indices of the requests without a complete response, in order.
     pub(crate) fn left(&self) -> Vec<usize> {
-        let unanswered = |index: &usize| self.known[*index] != Known::Answered;
+        let unanswered = |index: &usize| self.known[*index] != Origin::Answered;
         (0..self.known.len()).filter(unanswered).collect()
     }
 }

@@ -70,10 +70,10 @@ pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Resul
     }
     let status = group.exit_within(GRACE);
     group.end();
-    let said = || messages.last_line(GRACE);
+    let last_message = || messages.last_line(GRACE);
     match status {
         Some(status) if !status.success() && answers.is_ok() => {
-            Err(failed(format!("{}: {}", ended_how(status), said())))
+            Err(failed(format!("{}: {}", ended_how(status), last_message())))
         }
         _ => {
             let answers = answers?;

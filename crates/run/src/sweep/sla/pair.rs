@@ -28,7 +28,7 @@ const WAVES: f64 = 4.0;
 const MIN_REQUESTS: u64 = 50;
 /// Least requests of a run that would otherwise take too long.
 const MIN_SLOW_REQUESTS: u64 = 10;
-/// Distance of the seeds of successive runs: searches with neighbouring seeds have no run in common.
+/// Distance of the seeds of successive runs: searches with neighboring seeds have no run in common.
 const SEED_STEP: u64 = 1000;
 
 pub(super) struct Pair<'a> {

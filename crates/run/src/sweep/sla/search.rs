@@ -206,7 +206,7 @@ impl Pair<'_> {
             let [value, from, to] = [value, low, high].map(|value| one.value_text(value));
             let text = format!(
                 "at {level}, {} is met by {value}, 95% interval {from} to {to}: more outputs decide",
-                one.spoken()
+                one.described()
             );
             (one.is_met(low) != one.is_met(high)).then_some(text)
         };
@@ -214,12 +214,12 @@ impl Pair<'_> {
     }
 
     /// The criteria in words, with the part of the runs at a load that they were compared with.
-    fn spoken(&self, target: &[Criterion], found: &Found, level: f64) -> Result<Vec<String>, Failure> {
+    fn described(&self, target: &[Criterion], found: &Found, level: f64) -> Result<Vec<String>, Failure> {
         let runs = found.levels.iter().find(|known| known.level == level);
         let means = runs.map_or(Ok(Vec::new()), |runs| self.means(target, runs))?;
         let whole = |at: usize| means.get(at).is_none_or(|(key, _)| *key == target[at].metric);
-        let spoken = |at: usize| target[at].spoken() + if whole(at) { "" } else { " (steady part)" };
-        Ok((0..target.len()).map(spoken).collect())
+        let described = |at: usize| target[at].described() + if whole(at) { "" } else { " (steady part)" };
+        Ok((0..target.len()).map(described).collect())
     }
 
     /// The highest measured load that meets the criteria, then the estimate with its range.
@@ -238,7 +238,7 @@ impl Pair<'_> {
                     Some(high) => format!("; estimate {:.1} (95% CI {:.1}–{high:.1})", found.value, found.low),
                     None => format!("; estimate {:.1} (at least {:.1})", found.value, found.low),
                 });
-                let criteria = self.spoken(target, found, level)?.join(" and ");
+                let criteria = self.described(target, found, level)?.join(" and ");
                 format!("{}, measured and met{estimate}, for {criteria}", variable.amount(level))
             }
         })

@@ -52,8 +52,8 @@ fn write(hir: &Hir, dice: &mut Dice, out: &mut String) {
             out.extend(unicode.and_then(|class| character(&class, dice)));
         }
         HirKind::Repetition(repetition) => {
-            let most = repetition.max.map(|most| most as usize);
-            for _ in 0..dice.times(repetition.min as usize, most) {
+            let limit = repetition.max.map(|limit| limit as usize);
+            for _ in 0..dice.times(repetition.min as usize, limit) {
                 write(&repetition.sub, dice, out);
             }
         }

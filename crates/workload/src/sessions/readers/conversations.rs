@@ -13,8 +13,8 @@ fn live_history(options: &Options, trace: &mut Trace) -> Result<History> {
 
 /// Appends a conversation of questions and recorded responses.
 fn push(trace: &mut Trace, session: &str, pairs: &[(&str, &str)], history: &History) -> Result<()> {
-    let chained = trace.chain(session, history, pairs, |step, (question, answer)| {
-        step.prompt = given([("text", (*question).into()), ("recorded_answer", (*answer).into())]);
+    let chained = trace.chain(session, history, pairs, |step, (question, response)| {
+        step.prompt = given([("text", (*question).into()), ("recorded_answer", (*response).into())]);
         Ok(0.0)
     });
     chained.map(drop)

@@ -43,7 +43,7 @@ pub(crate) fn burstgpt(source: &Source, options: &Options) -> Result<Trace> {
         let number =
             |column: usize| table.cell(&fields, column).parse::<f64>().ok().filter(|number| number.is_finite());
         let count = |column: usize| number(column).filter(|number| *number >= 0.0 && number.fract() == 0.0);
-        let (Some(at), Some(tokens), Some(answer)) = (number(time), count(input), count(output)) else {
+        let (Some(at), Some(tokens), Some(response)) = (number(time), count(input), count(output)) else {
             skipped.push(line);
             continue;
         };
@@ -57,8 +57,8 @@ pub(crate) fn burstgpt(source: &Source, options: &Options) -> Result<Trace> {
         }
         step.at_ms = Some(clean(at * unit));
         step.input_tokens = Some(tokens as u64);
-        step.output_tokens = Some(answer as u64);
-        if answer == 0.0 {
+        step.output_tokens = Some(response as u64);
+        if response == 0.0 {
             step.notes.failed = true;
         }
         if let Some(took) = elapsed.and_then(number) {

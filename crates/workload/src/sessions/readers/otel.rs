@@ -146,8 +146,8 @@ fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>)> {
 }
 
 fn output(attributes: &Row<'_>) -> Result<Vec<String>> {
-    let Some(answer) = listed(attributes, "gen_ai.output.messages")? else { return Ok(Vec::new()) };
-    let messages = messages::openai(attributes, "gen_ai.output.messages", &answer)?;
+    let Some(response) = listed(attributes, "gen_ai.output.messages")? else { return Ok(Vec::new()) };
+    let messages = messages::openai(attributes, "gen_ai.output.messages", &response)?;
     Ok(messages.iter().flat_map(messages::marks).collect())
 }
 

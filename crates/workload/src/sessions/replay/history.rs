@@ -87,7 +87,7 @@ impl Transcript {
 
     /// Appends a step's own messages: first the results of tool calls, then the rest.
     fn push_messages(&mut self, own: Vec<Value>) {
-        let spoken = self.messages.iter().any(|message| has_role(message, "system"));
+        let described = self.messages.iter().any(|message| has_role(message, "system"));
         let results = own.iter().take_while(|message| has_role(message, "tool")).count();
         let open = std::mem::take(&mut self.open);
         for (position, call) in open.iter().enumerate() {
@@ -102,7 +102,7 @@ impl Transcript {
             self.messages.extend(own[..results].iter().map(|message| self::message("user", content(message))));
         }
         let rest = own.into_iter().skip(results);
-        self.messages.extend(rest.filter(|message| !(spoken && has_role(message, "system"))));
+        self.messages.extend(rest.filter(|message| !(described && has_role(message, "system"))));
     }
 }
 
@@ -179,10 +179,10 @@ mod tests {
     fn a_branch_goes_on_from_its_own_answer() {
         let reply = Reply { others: vec!["second".into()], ..Reply::default() };
         let find = |_| Some(ReceivedResponse { text: b"first", reply: Some(&reply) });
-        for (choice, answer) in [(0, "first"), (1, "second"), (2, "first")] {
+        for (choice, response) in [(0, "first"), (1, "second"), (2, "first")] {
             let replay = Replay { before: vec![Vec::new(), vec![(0, choice)]], ..replay(&[USER, USER], false) };
             let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
-            assert!(text.contains(&format!(r#""assistant", "content": "{answer}""#)), "{text}");
+            assert!(text.contains(&format!(r#""assistant", "content": "{response}""#)), "{text}");
         }
     }
 

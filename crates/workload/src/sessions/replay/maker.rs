@@ -65,8 +65,8 @@ impl<'t> Maker<'t> {
                 pieces = self.message_pieces(&request);
             }
         }
-        if let (Some(answer), Some(tokenizer)) = (&step.answered, self.tokenizer) {
-            pieces.push((hash(answer), tokenizer.count(answer, false) as u64));
+        if let (Some(response), Some(tokenizer)) = (&step.answered, self.tokenizer) {
+            pieces.push((hash(response), tokenizer.count(response, false) as u64));
         }
         request.overrides = (!overrides.is_empty()).then(|| overrides.into());
         request.id = Some(step.id());
@@ -77,8 +77,8 @@ impl<'t> Maker<'t> {
     /// Tokens of the recorded completion, if there is one.
     fn recorded_tokens(&self, step: &Step) -> Option<u64> {
         let Prompt::Given(content) = &step.prompt else { return None };
-        let answer = content.text("recorded_answer")?;
-        Some(self.tokenizer?.count(answer, false) as u64)
+        let response = content.text("recorded_answer")?;
+        Some(self.tokenizer?.count(response, false) as u64)
     }
 
     /// A prompt of the recorded length; equal blocks have equal tokens.

@@ -1,4 +1,4 @@
-//! Behaviour of the client beyond single responses.
+//! Behavior of the client beyond single responses.
 
 use std::time::Duration;
 
