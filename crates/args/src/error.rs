@@ -44,7 +44,7 @@ impl Error {
 /// Values that parse but are invalid, alone or combined. vLLM detects most of them only during a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    #[error("{flag} {value} is out of range: use {allowed}")]
+    #[error("{flag} {value} is {}: use {allowed}", if value.parse::<f64>().is_ok() { "out of range" } else { "not valid" })]
     OutOfRange { flag: &'static str, value: String, allowed: String },
     #[error("{flag} needs {other}: add it, or remove {flag}")]
     Alone { flag: &'static str, other: &'static str },

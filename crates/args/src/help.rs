@@ -96,9 +96,23 @@ fn ways(table: &Table, width: usize) -> String {
 
 /// An example command line and its description. A long command continues on the next line with a backslash.
 pub fn example(command: &str, what: &str, width: usize) -> String {
-    let lines = wrapped(command, width.saturating_sub(8)).join(" \\\n      ");
+    let lines = wrapped(&glued(command), width.saturating_sub(8)).join(" \\\n      ").replace(GLUE, " ");
     let what: String = wrapped(what, width.saturating_sub(6)).iter().map(|line| format!("      {line}\n")).collect();
     format!("  {lines}\n{what}")
+}
+
+/// A space that does not end a line.
+const GLUE: char = '\u{1}';
+
+/// The command with each flag bound to its value.
+fn glued(command: &str) -> String {
+    let mut is_flag = false;
+    let glue = |word: &str| {
+        let space = if is_flag && !word.starts_with('-') { GLUE } else { ' ' };
+        is_flag = word.starts_with('-');
+        format!("{space}{word}")
+    };
+    command.split(' ').map(glue).collect::<String>().trim_start().to_owned()
 }
 
 pub fn paragraph(text: &str, width: usize) -> String {
@@ -245,7 +259,8 @@ fn clause(flag: &Flag, width: usize) -> String {
     }
     let is_outside = |text: &&str| text.matches('(').count() == text.matches(')').count();
     let longest = |ends: &[char]| {
-        let texts = sentence.match_indices(ends).map(|(at, _)| sentence[..at].trim_end());
+        let is_end = |at: usize| !sentence[at + 1..].starts_with('/');
+        let texts = sentence.match_indices(ends).filter(|(at, _)| is_end(*at)).map(|(at, _)| sentence[..at].trim_end());
         texts.rev().filter(is_outside).find(fits)
     };
     // A comma may stand within a clause.

@@ -1,5 +1,7 @@
 //! Exit codes, and the single place where errors are printed.
 
+mod line;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -106,21 +108,25 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
         Ok(exit) => exit,
         Err(error) if is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
-            let mut text = format!("error: {error}\n");
-            for cause in error.chain().skip(1) {
-                text += &format!("caused by: {cause}\n");
-            }
+            let mut text = line::text(&error, &words());
             if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
-                text += &format!("hint: {hint}\n");
+                text += &format!("\nhint: {hint}");
             }
-            note(text.trim_end());
+            note(&text);
             code(&error)
         }
     }
 }
 
+fn words() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
-    note(&(error.report() + &suggest::advice(commands, error)));
+    let text = error.report();
+    let text =
+        text.strip_prefix("error: ").map_or(text.clone(), |text| format!("error: {}", line::named(text, &words())));
+    note(&(text + &suggest::advice(commands, error)));
     let ArgError::Refused(cause) = error else { return Exit::Usage };
     match cause.downcast_ref::<ArgumentError>() {
         // A flag that vLLM does not have: vLLM's parser rejects it.

@@ -84,7 +84,10 @@ pub enum Violation {
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Violation::Slo { slo, value } => write!(f, "{slo} ({value:.2})"),
+            Violation::Slo { slo, value } => {
+                let unit = if slo.ends_with(" ms") { " ms" } else { "" };
+                write!(f, "{slo} ({value:.2}{unit})")
+            }
             Violation::QueueGrows(fraction) => {
                 write!(f, "unsustainable: the queue grows by {:.0}% of arrivals", fraction * 100.0)
             }

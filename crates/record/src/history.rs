@@ -132,7 +132,9 @@ impl History {
     pub fn entries(&self) -> Result<(Vec<Entry>, Vec<String>), HistoryError> {
         let runs = self.directory.join(RUNS);
         let listed = fs::read_dir(&runs).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => HistoryError::Missing { path: self.directory.clone() },
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                HistoryError::Missing { path: self.directory.clone() }
+            }
             _ => HistoryError::Read { path: runs.clone(), source },
         })?;
         let (mut entries, mut problems) = (Vec::new(), Vec::new());

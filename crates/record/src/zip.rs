@@ -83,7 +83,7 @@ impl Zip {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum ZipError {
-    #[error("it is not a ZIP archive, or is cut off or followed by other bytes")]
+    #[error("it is not a ZIP archive, or is cut off or followed by other bytes: pass a file of tacho bundle")]
     NotAnArchive,
     #[error("it has {found} members where at most {MAX_MEMBERS} are read")]
     Members { found: usize },

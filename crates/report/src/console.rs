@@ -107,9 +107,19 @@ fn failures(record: &RunRecord) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec!["Failed requests during benchmark run detected (capping to 10):".to_owned()];
-    lines.extend(
-        failed.take(LISTED_FAILURES).enumerate().map(|(at, sample)| format!("Error {at}: {}", harmless(&sample.error))),
-    );
+    // vLLM repeats equal ones.
+    let mut listed: Vec<(String, usize)> = Vec::new();
+    for sample in failed {
+        match listed.iter().position(|(known, _)| !record.setup.strict_parity && *known == sample.error) {
+            Some(at) => listed[at].1 += 1,
+            None if listed.len() < LISTED_FAILURES => listed.push((sample.error.clone(), 1)),
+            None => {}
+        }
+    }
+    let times = |count: usize| if count > 1 { format!(" ({count} requests)") } else { String::new() };
+    let line =
+        |(at, (error, count)): (usize, &(String, usize))| format!("Error {at}: {}{}", harmless(error), times(*count));
+    lines.extend(listed.iter().enumerate().map(line));
     lines
 }
 

@@ -53,7 +53,7 @@ pub enum Error {
     #[error("{} is not a JSON list of objects", path.display())]
     NotList { path: PathBuf, source: serde_json::Error },
     #[error(
-        "no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence"
+        "no row of the dataset can be used, so {wanted} requests cannot be made: check --dataset-path and the fields of its rows"
     )]
     NothingToRepeat { wanted: usize },
     #[error("{} is empty: it has no rows", path.display())]

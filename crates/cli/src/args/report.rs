@@ -55,7 +55,7 @@ flags! {
                 "Write the metrics of one run as a benchmark report 0.2 of llm-d (JSON), and nothing else.");
             percentile_metrics: Option<Vec<MetricKind>> = tacho(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
             metric_percentiles: Option<Vec<f64>> = tacho(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
-            goodput: Option<GoodputLimits> = tacho(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.") => goodput;
+            goodput: Option<GoodputLimits> = tacho(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs of a request in milliseconds: ttft, tpot or e2el.") => goodput;
             window: Option<Window> = tacho(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
                  window; either side may be left out. `steady` selects the steady-state window.") => window;
@@ -73,7 +73,7 @@ flags! {
                 "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
                  The name ends in .png or .svg.");
             save_requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
-                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.");
+                "Write one row per request: .jsonl, .csv (without lists) or .parquet.");
             summary_json: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
                 "Write the metrics without lists as one JSON object; - prints it, and the report to standard error.");
             verbose: bool = tacho(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");

@@ -101,7 +101,7 @@ impl Run {
 
     fn result_bytes(&self) -> anyhow::Result<Vec<u8>> {
         Ok(match &self.file {
-            Some(path) => read_data(path).with_context(|| path.display().to_string())?,
+            Some(path) => read_data(path).with_context(|| format!("cannot use {}", path.display()))?,
             None => dumps(&Value::Dict(self.result.clone())).into_bytes(),
         })
     }

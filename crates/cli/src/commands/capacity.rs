@@ -40,7 +40,11 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     levels.say(answer::header(&server, &args.flags));
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone()).of_search(store);
-    let (report, answers) = sla(&plan, commands.tools(&files))?;
+    let (report, answers) = sla(&plan, commands.tools(&files)).map_err(|error| match error {
+        // The advice of a sweep, to resume, does not apply.
+        tacho_run::experiment::Error::Ended(failure) => anyhow::anyhow!(failure.text),
+        error => error.into(),
+    })?;
     screen.close();
     answers.iter().try_for_each(|found| answer::show(&args.flags, found, &experiment))?;
     files.keep(&answers);

@@ -37,16 +37,8 @@ impl Outputs {
             Destination::File(path) => Some(path),
             Destination::Stdout => None,
         });
-        let files = [
-            ("--save-requests", self.requests.as_ref()),
-            ("--report", self.page.as_ref()),
-            ("--card", self.card.as_ref()),
-            ("--summary-json", summary),
-        ];
-        files
-            .into_iter()
-            .filter_map(|(flag, path)| Some((flag, path?)))
-            .try_for_each(|(flag, path)| check_writable(path).context(flag))
+        let files = [self.requests.as_ref(), self.page.as_ref(), self.card.as_ref(), summary];
+        files.into_iter().flatten().try_for_each(|path| check_writable(path))
     }
 
     /// Whether standard output is reserved for machine-readable output.
@@ -123,11 +115,11 @@ pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     }
     let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        anyhow::bail!("the directory {} does not exist: create it first", directory.display());
+        anyhow::bail!("{}: the directory {} does not exist: create it first", path.display(), directory.display());
     }
     // An existing pipe or device does not need a writable directory.
     if path.exists() {
         return Ok(());
     }
-    try_writing(directory).with_context(|| format!("cannot write into the directory {}", directory.display()))
+    try_writing(directory).with_context(|| format!("{}: cannot write into the directory", path.display()))
 }

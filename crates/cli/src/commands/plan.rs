@@ -66,8 +66,8 @@ pub(crate) fn run(plan: &PlanArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.plot {
         let machine = &planner.spec().machine.name;
         // The first violated SLO; its value and the other violations are below it.
-        let (factor, value) = limiting.split_once(" (").unwrap_or((&limiting, ""));
-        let at = if value.is_empty() { String::new() } else { value.replacen(')', "", 1) + suffix };
+        let (factor, reached) = limiting.split_once(" (").unwrap_or((&limiting, ""));
+        let at = if reached.is_empty() { String::new() } else { reached.replacen(')', "", 1) + suffix };
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
             .fact("workload", workload.join(" "))

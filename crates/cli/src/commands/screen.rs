@@ -128,7 +128,7 @@ impl EventSink for Screen {
 fn page(live: &LiveArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
     let Some((port, monitor)) = live.http.zip(monitor) else { return Ok(None) };
     let watch = Watch::start(port, monitor.clone())
-        .with_context(|| format!("--live-http: cannot listen on 127.0.0.1:{port}"))?;
+        .with_context(|| format!("--live-http {port}: cannot listen there; leave the port out for a free one"))?;
     let _ = writeln!(std::io::stderr(), "live: {}", watch.url());
     Ok(Some(watch))
 }

@@ -14,6 +14,7 @@ use tacho_run::selfcheck::{Broken, CheckLoad, CheckPoint, check};
 use tacho_run::serve::default_workers;
 use tacho_sim::{ReferenceServer, ReferenceSpec, reference_server::send_times};
 
+use super::outputs::check_writable;
 use crate::{args::selfcheck::SelfcheckArgs, exit::Exit, interrupt::Interrupt};
 
 /// The errors whose envelope is reported, in ms.
@@ -84,6 +85,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let cores = Cores::divide(allowed_processors(), args.workers);
     check_files(args)?;
+    args.json.as_ref().map_or(Ok(()), |path| check_writable(path.as_ref()))?;
     let live = Live::new(Progress::Shown);
     let began = Instant::now();
     let mut rises = Vec::new();

@@ -15,6 +15,7 @@ use tacho_run::experiment::{Host, split};
 
 use super::explain::{machine, record};
 use super::screen::{Lines, Screen};
+use super::sweep::running::unstarted;
 use super::sweep::{Commands, is_tacho, supervised};
 use super::{fit::stated_limits, say, serve, values_for};
 use crate::exit::{Exit, note};
@@ -287,7 +288,7 @@ fn verify(command: &str, record: &RunRecord, best: &Forecast, interrupt: &Interr
     note(&format!("verifying {}: waiting for the server, up to {} s", best.setting, short_tick(READY as f64)));
     let log = Path::new("whatif-server.log");
     let started = host.start(&words, &[], log, &screen);
-    let running = started.with_context(|| format!("its output is in {}", log.display()))?;
+    let running = started.map_err(|failure| unstarted(&failure, log))?;
     let mut values = load.values.clone();
     values.set("--base-url", &running.address)?;
     interrupt.measuring();

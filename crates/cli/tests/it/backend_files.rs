@@ -154,7 +154,7 @@ fn mistakes_are_one_line_and_a_usage_error() {
     place.write("good.yaml", "request: {path: /x, body: {}}\nresponse: {framing: sse, text: a}\n");
     let cases: [(&[&str], &str); 4] = [
         (&["serve", "--backend", "bad.yaml"], "bad.yaml: line 2: response.txt: unknown key; known are "),
-        (&["serve", "--backend", "none.yaml"], "none.yaml: cannot be read: No such file"),
+        (&["serve", "--backend", "none.yaml"], "error: --backend none.yaml: cannot be read: no such file"),
         (&["serve", "--backend", "nothing"], "argument --backend: invalid choice: 'nothing'"),
         (&["backend", "init", "openai-audio"], "argument NAME: invalid choice: 'openai-audio'"),
     ];

@@ -9,11 +9,31 @@ pub struct ParseError {
     pub message: &'static str,
     /// Its byte offset.
     pub at: usize,
+    /// Its line in a text of several, and its column in characters; both count from 1.
+    line: Option<usize>,
+    column: usize,
+}
+
+/// The error of a text without a value, which has no place.
+const EMPTY: &str = "it is empty";
+
+impl ParseError {
+    fn new(text: &str, message: &'static str, at: usize) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line = text.trim_end().contains('\n').then(|| before.matches('\n').count() + 1);
+        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        let message = if text.trim().is_empty() { EMPTY } else { message };
+        ParseError { message, at, line, column }
+    }
 }
 
 impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at byte {}", self.message, self.at)
+        match self.line {
+            _ if self.message == EMPTY => f.write_str(EMPTY),
+            Some(line) => write!(f, "{} at line {line}, column {}", self.message, self.column),
+            None => write!(f, "{} at character {}", self.message, self.column),
+        }
     }
 }
 
@@ -26,7 +46,7 @@ const MAX_DEPTH: usize = 512;
 pub fn parse(text: &str) -> Result<Value, ParseError> {
     let (value, rest) = parse_prefix(text)?;
     let tail = text[rest..].trim_start_matches([' ', '\t', '\n', '\r']);
-    if tail.is_empty() { Ok(value) } else { Err(ParseError { message: "extra data", at: text.len() - tail.len() }) }
+    if tail.is_empty() { Ok(value) } else { Err(ParseError::new(text, "extra data", text.len() - tail.len())) }
 }
 
 /// Parses one JSON value at the start of `text` and returns it with its end.
@@ -49,7 +69,7 @@ impl Reader<'_> {
     }
 
     fn fail<T>(&self, message: &'static str) -> Result<T, ParseError> {
-        Err(ParseError { message, at: self.at })
+        Err(ParseError::new(self.text, message, self.at))
     }
 
     fn blanks(&mut self) {

@@ -52,7 +52,8 @@ fn redact_value(flag: &str, value: &str, header: HeaderRule) -> String {
     if is_header(flag) {
         return header(value);
     }
-    if is_secret_flag(flag) && !flag.is_empty() {
+    // The key of tacho verify is a file.
+    if is_secret_flag(flag) && !flag.is_empty() && !value.ends_with(".pem") {
         return REDACTED.to_owned();
     }
     redact_free(value, header)

@@ -231,7 +231,7 @@ pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Se
     let parts = keys
         .iter()
         .filter(|key| !is_other_tool || is_stated(key))
-        .map(|key| format!("{key} {} -> {}", text(base, key), text(new, key)));
+        .map(|key| format!("{key} {} → {}", text(base, key), text(new, key)));
     parts.chain(other_requests(runs, new_runs).map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 

@@ -136,12 +136,9 @@ fn entries_table(entries: &[Entry]) -> String {
         )
     };
     let rows: String = entries.iter().zip(names(&all)).rev().map(row).collect();
-    let headings: Vec<&str> = ["entry", "time (UTC)"]
-        .into_iter()
-        .chain(metrics.iter().map(|one| one.1))
-        .chain(["warnings", "settings and tags"])
-        .collect();
-    table(&headings, &rows)
+    let named: Vec<String> = metrics.iter().map(|(key, _)| words(key)).collect();
+    let headings = ["entry", "time (UTC)"].into_iter().chain(named.iter().map(String::as_str));
+    table(&headings.chain(["warnings", "settings and tags"]).collect::<Vec<_>>(), &rows)
 }
 
 /// What the script of the index needs.

@@ -49,7 +49,7 @@
           ...(state.output === undefined ? [] : [card("output", known(state.output, " tok/s"), "mean of 10 s")])]),
       card("in flight", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} queued`), card("failed", fmt(state.failed), kinds, state.failed > 0),
       ...(state.late_ms === null ? [] : [card("client", state.is_late ? "LATE" : "ok", `sent p99 ${fmt(state.late_ms)} ms behind schedule`, state.is_late)]),
-      ...Object.entries(state.gauges).map(([name, value]) => card(`server: ${name}`, fmt(value))));
+      ...Object.entries(state.gauges).map(([name, value]) => card(`server: ${name}`, fmt(value), state.over ? "last sample" : "")));
     const count = $("cards").childElementCount;
     $("cards").style.setProperty("--columns", [4, 5, 3].reduce((best, n) => (n - count % n) % n < (best - count % best) % best ? n : best));
     const rows = Object.entries(state.latency).filter(([, values]) => values);

@@ -37,7 +37,7 @@ pub fn chart(curves: &[LoadCurve]) -> Option<Chart> {
     (!curves.is_empty()).then(|| Chart {
         title: "Latency against load".into(),
         note:
-            "Band: 95% range of the prediction. A value beyond four times the SLO is drawn at the top, with its number."
+            "Band: 95% range of the prediction; the table is in ms. A value beyond four times the SLO is drawn at the top, with its number."
                 .into(),
         panels: curves.iter().map(panel).collect(),
         columns: 1,

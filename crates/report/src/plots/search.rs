@@ -25,7 +25,7 @@ impl Outcome {
     fn style(self) -> (&'static str, Color) {
         match self {
             Outcome::Met => ("met", Color::hex(0x00_9E_73)),
-            Outcome::Inconclusive => ("inconclusive", Color::hex(0xE6_9F_00)),
+            Outcome::Inconclusive => ("met by chance", Color::hex(0xE6_9F_00)),
             Outcome::NotMet => ("not met or not sustained", Color::hex(0xC4_36_1C)),
         }
     }
@@ -330,7 +330,7 @@ mod tests {
         let found = chart(parse(CURVE).unwrap().as_dict().unwrap(), &[]).unwrap().table;
         let cells: Vec<String> =
             found.rows.iter().map(|row| format!("{} {}", row[0].as_str().unwrap(), row[3].as_str().unwrap())).collect();
-        assert_eq!(cells, ["10 met", "14 inconclusive", "20 not met", "unlimited not sustained"]);
+        assert_eq!(cells, ["10 met", "14 met by chance", "20 not met", "unlimited not sustained"]);
     }
 
     #[test]

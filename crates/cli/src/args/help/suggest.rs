@@ -42,6 +42,14 @@ const SIMILAR_FLAGS: &[(&str, &str, &str)] = &[
     ("tacho selfcheck", "--sim", "tacho selfcheck starts its own server: remove --sim"),
 ];
 
+/// Where the choices of a flag or word are listed.
+const LISTS: [(&str, &str); 4] = [
+    ("command", "tacho -h"),
+    ("topic", "tacho help"),
+    ("--backend", "tacho help backends"),
+    ("--dataset-name", "tacho help datasets"),
+];
+
 /// The lines after an error: hints, or the valid values if there are many and no hint.
 pub(crate) fn advice(commands: &'static [Command], error: &ArgError) -> String {
     let mut hints = hints(commands, error);
@@ -52,6 +60,11 @@ pub(crate) fn advice(commands: &'static [Command], error: &ArgError) -> String {
         ArgError::Usage { error, .. } | ArgError::Config(ConfigError::Usage { error, .. }) => error.many_choices(),
         _ => None,
     };
+    if let (ArgError::Usage { error: UsageError::BadChoice { flag, .. }, .. }, true, true) =
+        (error, hints.is_empty(), choices.is_some())
+    {
+        hints.extend(LISTS.iter().find(|(known, _)| known == flag).map(|(_, list)| format!("{list} lists them")));
+    }
     let choices = choices.filter(|_| hints.is_empty()).map(|choices| format!("\nchoose from {choices}"));
     hints.iter().map(|hint| format!("\nhint: {hint}")).chain(choices).collect()
 }

@@ -178,7 +178,7 @@ simulated: do not compare them with measurements. Injected faults: tacho sim --h
   1    the run failed, no request succeeded, or a rank was lost
   2    the command line is wrong; nothing was sent
   3    a check failed or was inconclusive: gate, ab-test, check, --fail-if, --require-trustworthy, capacity, serve_sla, \
-auto-tune, plan, whatif --search, a poor fit; or --stop-on-failures or --stop-on-overload ended the run
+auto-tune, plan, whatif --search, verify, reproduce, history trend, a poor fit; or --stop-on-failures or --stop-on-overload ended the run
   130  interrupted; what was measured has been saved
 
 --allow-inconclusive turns inconclusive into 0. Some failed requests are 0, as in vLLM: the report counts them. With \

@@ -79,7 +79,7 @@ flags! {
             - vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Generate the full output length, past the end of text.");
             - vllm(&["--percentile-metrics"], Str, "NAMES", DefaultValue::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el.");
             - vllm(&["--metric-percentiles"], Str, "LIST", DefaultValue::Str("99"), &RESULT, "Percentiles to report, separated by commas.");
-            - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "SLOs per request, in milliseconds, on ttft, tpot or e2el.");
+            - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "SLOs of a request in milliseconds: ttft, tpot or e2el.");
             no_structured_output: bool = vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Send no constraints: the baseline.");
             structured_output_ratio: f64 = vllm(&["--structured-output-ratio"], Float, "SHARE", DefaultValue::Float(1.0), &SCENARIO, "Fraction of the requests with a constraint.");
             random_prefix_len: usize = vllm(&["--random-prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &SCENARIO, "Random tokens before every prompt.").at_least(0);

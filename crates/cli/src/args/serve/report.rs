@@ -39,7 +39,7 @@ flags! {
             metric_percentiles: Vec<f64> = vllm(&["--metric-percentiles"], Str, "LIST", DefaultValue::Str("99"), &REPORT,
                 "Percentiles to report, from 0 to 100, such as 50,90,99.") => percentiles;
             goodput: Option<GoodputLimits> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
-                "SLOs per request, in milliseconds, on ttft (of speech: the first audio), tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
+                "SLOs of a request in milliseconds: ttft, tpot or e2el; ttft of speech is the first audio. --goodput ttft:200 e2el:5000 reports the rate of requests \
                  that meet all of them.").tagged(PER_CLASS) => goodput;
         ]
         PLOTS [
@@ -66,7 +66,7 @@ flags! {
         ]
         FILES_ROWS [
             requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &FILES,
-                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.").tagged(ONE_RUN);
+                "Write one row per request: .jsonl, .csv (without lists) or .parquet.").tagged(ONE_RUN);
             summary: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &FILES,
                 "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.").tagged(ONE_RUN);
         ]

@@ -55,7 +55,7 @@ flags! {
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server: a list of objects, or an object of named ones.");
             link_vars: String = vllm(&["--link-vars"], Str, "LINKS", DefaultValue::Str(""), &COMMANDS,
-                "Keys that must be equal, as serve_key=bench_key,... Other combinations are skipped.");
+                "Keys that must be equal: serve_key=bench_key, with commas between several. Other combinations are skipped.");
             bench_params: Option<String> = vllm(&["--bench-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the benchmark. Each is combined with each of the server's.");
         ]

@@ -94,14 +94,10 @@ fn help_of_a_command_is_that_of_its_flag() {
 }
 
 #[test]
-fn an_unknown_command_is_answered_with_all_commands() {
+fn an_unknown_command_is_answered_with_the_way_to_all_commands() {
     let error = parse_words(&["nope"]).unwrap_err();
     let report = error.report() + &crate::args::help::suggest::advice(COMMANDS, &error);
-    for command in COMMANDS {
-        let word = command.spellings[0].split(' ').next().unwrap();
-        assert!(report.contains(&format!("'{word}'")), "{word}: {report}");
-    }
-    assert!(!report.contains("benchmark_serving"), "{report}");
+    assert!(report.ends_with("invalid choice: 'nope'\nhint: tacho -h lists them"), "{report}");
 }
 
 #[cfg(unix)]

@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
 use tacho_core::{EventSink, json::Value};
 use tacho_record::{RunRecord, StoredRun};
 use tacho_report::json::{Detail, ResultFile, SaveMode, save};
@@ -15,6 +14,7 @@ use tacho_run::experiment::{Host, split};
 use super::{progress, say};
 use crate::args::ab_test::{AbTestArgs, Server};
 use crate::commands::screen::{Lines, Screen};
+use crate::commands::sweep::running::unstarted;
 use crate::commands::sweep::{Commands, is_tacho, make_directory, supervised};
 use crate::{args::serve::ServeArgs, commands::serve::run_block, interrupt::Interrupt};
 
@@ -119,7 +119,7 @@ impl<'a> Measured<'a> {
                 let host = Commands::new(&supervised(false)?, ready.unwrap_or(READY), is_tacho(command), &self.screen);
                 let log = self.log.with_extension(if arm == Arm::A { "a.log" } else { "b.log" });
                 let started = host.start(command, &[], &log, &self.screen);
-                let running = started.with_context(|| format!("its output is in {}", log.display()))?;
+                let running = started.map_err(|failure| unstarted(&failure, &log))?;
                 if pair > 0 {
                     let seed = self.load.load.seed + pair as i64 + WARMUP_SEED;
                     run_block(&self.block(&running.address, seed)?, &self.interrupt.stop, sink)?;

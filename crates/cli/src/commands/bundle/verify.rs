@@ -34,7 +34,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
 }
 
 fn key(path: &Path) -> anyhow::Result<PublicKey> {
-    let named = || format!("--key {}", path.display());
+    let named = || format!("public key {}", path.display());
     PublicKey::from_pem(&read_settings_text(path).with_context(named)?).with_context(named)
 }
 

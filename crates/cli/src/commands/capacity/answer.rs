@@ -110,7 +110,8 @@ impl Answer<'_> {
         if let Some((target, replicas)) = self.replicas() {
             let range = self.replica_range().filter(|(low, high)| low < high);
             let range = range.map_or_else(String::new, |(low, high)| format!("; {low} to {high} by the estimate"));
-            row("replicas", format!("{replicas} such servers for {target} {unit} (--target){range}"));
+            let s = if replicas == 1.0 { "" } else { "s" };
+            row("replicas", format!("{replicas} such server{s} for {target} {unit} (--target){range}"));
         }
         row("search", found.stop_reason.clone());
         lines

@@ -18,7 +18,10 @@ pub(crate) fn run(args: &AddArgs) -> anyhow::Result<Exit> {
         match add(&store, path) {
             Ok(0) => without.push(format!("{} holds no result", shown(path))),
             Ok(_) => {}
-            Err(error) => without.push(format!("{}: {error:#}", shown(path))),
+            Err(error) => {
+                let (path, error) = (shown(path), format!("{error:#}"));
+                without.push(if error.starts_with(&path) { error } else { format!("{path}: {error}") });
+            }
         }
     }
     store.history.reindex()?;

@@ -104,6 +104,9 @@ impl Attempt {
             FailureKind::ConnectionLost | FailureKind::Truncated if self.has_begun => {
                 "the server or a proxy cut the stream: see their logs, and the proxy's time limit (nginx: proxy_read_timeout)"
             }
+            FailureKind::Malformed if speaks_of(&["application/json"]) => {
+                "the server does not stream here: check --endpoint and --backend"
+            }
             FailureKind::Malformed | FailureKind::ConnectionLost if plain.is_none() => {
                 "if the server speaks TLS, pass --base-url https://..."
             }

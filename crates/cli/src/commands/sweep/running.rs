@@ -1,10 +1,11 @@
 //! A server that runs already: where it is, and whether it is there.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use tacho_core::secret::redact_url;
-use tacho_run::experiment::{Address, answers, option};
+use tacho_run::experiment::{Address, Failure, answers, option};
 
 use super::command::{is_tacho, serve_args};
 use crate::exit;
@@ -36,4 +37,10 @@ pub(in crate::commands) fn reach(urls: &[String], patience: u64, flag: &str) -> 
         }
     }
     Ok(())
+}
+
+/// The error of a server that did not start.
+pub(in crate::commands) fn unstarted(failure: &Failure, log: &Path) -> anyhow::Error {
+    let output = if log.exists() { format!("; its output is in {}", log.display()) } else { String::new() };
+    anyhow!("{}{output}", failure.text)
 }

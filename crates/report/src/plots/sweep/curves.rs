@@ -115,7 +115,7 @@ impl CurveStyles {
             let hint = |(name, mean): &(String, Mean)| format!("{WARNED}\n{}", by.hint(name, mean));
             let hints = warned.iter().map(hint).collect();
             let points = warned.iter().map(|(_, mean)| (mean.x, mean.y)).collect();
-            bands.push(Series::Points { name: WARNED.to_owned(), points, fill: Color::hex(0xC4_36_1C), hints });
+            bands.push(Series::Points { name: WARNED.to_owned(), points, fill: warned_color(), hints });
         }
         bands
     }
@@ -144,6 +144,10 @@ pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
 }
 
+pub(super) fn warned_color() -> Color {
+    Color::hex(0xC4_36_1C)
+}
+
 pub(super) struct Points<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,
@@ -168,7 +172,7 @@ pub(super) struct Mean {
 }
 
 /// Name of the points of such runs.
-const WARNED: &str = "with severe warnings";
+pub(super) const WARNED: &str = "with severe warnings";
 
 impl Points<'_> {
     /// If `x` was measured, the runs of one setting form one point; if it was set, all runs at that `x` do.

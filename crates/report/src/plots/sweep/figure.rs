@@ -3,11 +3,11 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::statistics::mean;
 
-use super::curves::{CurveStyles, Points, number};
+use super::curves::{CurveStyles, Points, WARNED, number, warned_color};
 use super::data::{Combination, keys, natural, python_text};
 use super::{Curves, SweepPlotSpec, swept};
 use crate::distinct::{by_key, distinct};
-use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
+use crate::plots::{AxisSpec, Chart, Grid, LegendEntry, Panel, Series, bare, in_words, value_text};
 use crate::{Error, tables::markdown::Table};
 
 type Group = Vec<(String, String)>;
@@ -93,6 +93,11 @@ impl Figure {
                 panels.push((title, series));
             }
         }
+        let mut legend = styles.legend();
+        let is_warned = |series: &Series| matches!(series, Series::Points { name, .. } if name == WARNED);
+        if panels.iter().any(|(_, series)| series.iter().any(is_warned)) {
+            legend.push(LegendEntry::Point(warned_color(), WARNED.to_owned()));
+        }
         let (x, y) = axes(spec, &records);
         let panel = |(title, series)| Panel { title, x: x.clone(), y: y.clone(), grid: Grid::Both, series };
         let side = spec.panel * 72.0;
@@ -102,7 +107,7 @@ impl Figure {
             panels: panels.into_iter().map(panel).collect(),
             columns: self.grid().1,
             size: (side, side),
-            legend: styles.legend(),
+            legend,
             table: self.table(spec, &records),
         }))
     }

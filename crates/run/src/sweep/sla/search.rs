@@ -143,10 +143,12 @@ impl Pair<'_> {
             brief.push(format!("{name} {mean}"));
         }
         let LoadLevel { overloaded, runs, .. } = summary;
-        if overloaded > 0 && level.level.is_finite() {
-            session.note(format!(
-                "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
-            ));
+        if overloaded > 0 {
+            if level.level.is_finite() {
+                session.note(format!(
+                    "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
+                ));
+            }
             brief.push("not sustained".to_owned());
         }
         let verdict = if summary.passes() { "met" } else { "not met" };
@@ -275,7 +277,7 @@ fn verdict_text(one: &LoadLevel, client_unreliable: bool) -> String {
     let text = match (one.is_met(), one.is_sustained()) {
         (true, _) if one.brief => "met, brief run",
         (true, _) => "met",
-        (false, true) if one.by_chance => "inconclusive",
+        (false, true) if one.by_chance => "met by chance",
         (false, true) => "not met",
         (false, false) => "not sustained",
     };
@@ -315,7 +317,7 @@ mod tests {
         assert_eq!(text(true, false, |_| {}), "met");
         assert_eq!(text(true, true, |_| {}), "met, client unreliable");
         assert_eq!(text(true, false, |one| one.brief = true), "met, brief run");
-        assert_eq!(text(true, false, |one| one.by_chance = true), "inconclusive");
+        assert_eq!(text(true, false, |one| one.by_chance = true), "met by chance");
         assert_eq!(text(false, false, |_| {}), "not met");
         assert_eq!(text(false, false, |one| one.overloaded = 1), "not sustained");
     }

@@ -1,0 +1,126 @@
+//! The text of an error: its causes, in one line if they are short, and the flag whose file it is about.
+
+use std::path::Path;
+
+use tacho_args::command::find;
+use tacho_args::flag::{Flag, Kind};
+
+use crate::commands::COMMANDS;
+
+/// Longer causes have lines of their own.
+const WIDE: usize = 130;
+
+/// Texts of the operating system, and what is shown instead.
+const PLAIN: [(&str, &str); 3] = [
+    ("No such file or directory (os error 2)", "no such file or directory"),
+    ("Is a directory (os error 21)", "it is a directory: pass a file"),
+    ("Not a directory (os error 20)", "not a directory"),
+];
+
+pub(super) fn text(error: &anyhow::Error, words: &[String]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut is_named = false;
+    for cause in error.chain().map(|cause| plain(&cause.to_string())) {
+        let named = if is_named { cause.clone() } else { named(&cause, words) };
+        is_named |= named != cause;
+        match lines.last_mut() {
+            Some(line) if line.ends_with(&cause) => {}
+            Some(line) if line.len() + named.len() < WIDE => *line += &format!(": {named}"),
+            Some(_) => lines.push(format!("caused by: {named}")),
+            None => lines.push(format!("error: {named}")),
+        }
+    }
+    lines.join("\n")
+}
+
+/// A message with the flag that it is about.
+pub(super) fn named(text: &str, words: &[String]) -> String {
+    let text = plain(text);
+    match flag(&text, words) {
+        Some((flag, value)) if text.starts_with(value) => format!("{flag} {text}"),
+        Some((flag, _)) => format!("{flag}: {text}"),
+        None => text,
+    }
+}
+
+fn plain(text: &str) -> String {
+    PLAIN.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The flag of the command line that has a file or directory of the error as its value, unless the error names it.
+fn flag<'w>(text: &str, words: &'w [String]) -> Option<(&'static str, &'w str)> {
+    let (command, words) = find(COMMANDS, words)?;
+    let mut last: Option<&'static Flag> = None;
+    for word in words {
+        let (name, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
+            Some((name, value)) => (name, Some(value)),
+            None if word.starts_with('-') => (word.as_str(), None),
+            None => ("", Some(word.as_str())),
+        };
+        if !name.is_empty() {
+            last = command.table.find(&name.replace('_', "-"));
+        }
+        let takes = |flag: &&Flag| !matches!(flag.kind, Kind::Switch | Kind::TriState | Kind::Help);
+        if let (Some(known), Some(value)) = (last.filter(takes), value) {
+            let is_file =
+                matches!(known.kind, Kind::ChoiceOrFile(..)) || ["FILE", "DIR", "PATH"].contains(&known.metavar);
+            let is_path = is_file || Path::new(value).exists();
+            if is_path && names(text, value) && !names(text, known.long()) {
+                return Some((known.long(), value));
+            }
+            last = last.filter(|flag| matches!(flag.kind, Kind::OneOrMore | Kind::AnyNumber | Kind::Repeated));
+        }
+    }
+    None
+}
+
+/// Whether the text has `word`, and not as a part of a longer one. A name without a dot may be a common word, except at
+/// the start or end.
+fn names(text: &str, word: &str) -> bool {
+    let is_inside = |c: char| c.is_alphanumeric() || "/-_".contains(c);
+    let ends = |rest: &str| !rest.trim_start_matches('.').starts_with(is_inside);
+    let is_clear = |at: usize| word.contains(['.', '/', '-']) || at == 0 || at + word.len() == text.len();
+    let found = |at: usize| is_clear(at) && !text[..at].ends_with(is_inside) && ends(&text[at + word.len()..]);
+    !word.is_empty() && text.match_indices(word).any(|(at, _)| found(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn shown(words: &str, first: &str, cause: Option<&'static str>) -> String {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let error = match cause {
+            Some(cause) => anyhow::Error::new(io::Error::other(cause)).context(first.to_owned()),
+            None => anyhow::anyhow!("{first}"),
+        };
+        text(&error, &words)
+    }
+
+    #[test]
+    fn the_flag_of_a_file_is_named() {
+        let missing = Some(PLAIN[0].0);
+        let found = shown("serve --dataset-path a.json --sim", "cannot read a.json", missing);
+        assert_eq!(found, "error: --dataset-path: cannot read a.json: no such file or directory");
+        let found = shown("sweep serve --bench-params=a.json", "a.json: not JSON", None);
+        assert_eq!(found, "error: --bench-params a.json: not JSON");
+        let found = shown("serve --ca-file a.pem", "--ca-file a.pem: no certificate", None);
+        assert_eq!(found, "error: --ca-file a.pem: no certificate");
+    }
+
+    #[test]
+    fn other_words_are_no_files_of_a_flag() {
+        assert_eq!(shown("reproduce --sim a.zip", "a.zip: broken", None), "error: a.zip: broken");
+        assert_eq!(shown("serve --result-dir a", "a.json: broken", None), "error: a.json: broken");
+        assert_eq!(shown("serve --log run", "the run failed", None), "error: the run failed");
+        assert_eq!(shown("serve --log run", "cannot read run", None), "error: --log: cannot read run");
+    }
+
+    #[test]
+    fn long_causes_have_their_own_lines() {
+        let long = shown("serve", &"x".repeat(WIDE), Some("y"));
+        assert!(long.ends_with("x\ncaused by: y"), "{long}");
+    }
+}
