@@ -8,7 +8,6 @@ use tacho_core::secret::{REDACTED, looks_secret, redact_json_text, redact_url, r
 use crate::near::nearest;
 use crate::repr::{joined, quoted};
 
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{error}")]
@@ -90,7 +89,6 @@ fn odd(value: &str) -> String {
     if looks_secret(value) { quoted(REDACTED) } else { quoted(&redact_json_text(value)) }
 }
 
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
     #[error("argument {flag}: expected one argument")]
@@ -133,7 +131,6 @@ impl UsageError {
     }
 }
 
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("--config names no file: write --config FILE.yaml")]

@@ -109,10 +109,8 @@ impl Client {
         Ok(Client { endpoint, replicas, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
-    /// Sends `spilled` after the other requests. They are encoded shortly before they are needed.
-    ///
-    /// # Errors
-    /// If one of them cannot be read, or cannot be encoded for this backend.
+    /// Sends `spilled` after the other requests. They are encoded shortly before they are needed. Fails if one of them
+    /// cannot be read, or cannot be encoded for this backend.
     pub fn followed_by(mut self, spilled: Arc<SpillList<Request>>) -> Result<Client, Error> {
         let mut chunk = 0;
         while let Some((start, _)) = spilled.chunk(chunk) {
@@ -123,10 +121,7 @@ impl Client {
         Ok(self)
     }
 
-    /// Checks that requests, numbered from `start`, can be encoded for this backend.
-    ///
-    /// # Errors
-    /// If one of them cannot.
+    /// Checks that requests, numbered from `start`, can be encoded for this backend. Fails if one of them cannot.
     pub fn check(&self, start: usize, requests: &[Request]) -> Result<(), Error> {
         remember_overrides(requests);
         (start..).zip(requests).try_for_each(|(index, request)| self.prepare(index, request).map(drop))

@@ -3,7 +3,6 @@
 use std::{borrow::Cow, io};
 
 /// Why the client cannot do what it was asked to.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read back the requests that were spilled next to the log; --no-log keeps them in memory")]

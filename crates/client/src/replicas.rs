@@ -75,10 +75,7 @@ pub struct ReplicaHealth {
     pub removed: bool,
 }
 
-/// All addresses of a URL's host, for one replica each.
-///
-/// # Errors
-/// If the name cannot be resolved.
+/// All addresses of a URL's host, for one replica each. Fails if the name cannot be resolved.
 pub fn addresses_of(url: &Url) -> Result<Vec<SocketAddr>, Error> {
     let failed = |source| Error::Resolve { host: url.host.clone(), source };
     let mut found: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(failed)?.collect();

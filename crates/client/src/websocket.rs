@@ -102,10 +102,7 @@ struct Frame<'f> {
 }
 
 impl Reader {
-    /// Passes each complete message to `on`, until that returns stop.
-    ///
-    /// # Errors
-    /// That of `on`, or what is wrong with the frames.
+    /// Passes each complete message to `on`, until that returns stop. Fails as `on` does, or on invalid frames.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],

@@ -54,10 +54,8 @@ impl<const MAX: u64> BoundedCount<MAX> {
     /// The largest value.
     pub const MAX: u64 = MAX;
 
-    /// Checks an integer of any type; `name` is the field, flag or key it was read from.
-    ///
-    /// # Errors
-    /// When it is negative or above `MAX`.
+    /// Checks an integer of any type; `name` is the field, flag or key it was read from. Fails when it is negative or
+    /// above `MAX`.
     pub fn new(name: &str, value: impl TryInto<i128> + fmt::Display + Copy) -> Result<Self, OutOfRange> {
         let count = value.try_into().ok().and_then(|value| u64::try_from(value).ok());
         count.filter(|count| *count <= MAX).map(BoundedCount).ok_or_else(|| Self::refuse(name, &value))
@@ -68,19 +66,14 @@ impl<const MAX: u64> BoundedCount<MAX> {
         value.try_into().is_ok_and(|value| value <= MAX)
     }
 
-    /// Checks a float and drops its fraction, as Python's `int` does.
-    ///
-    /// # Errors
-    /// When it is negative, above `MAX` or not a number.
+    /// Checks a float and drops its fraction, as Python's `int` does. Fails when it is negative, above `MAX` or not a
+    /// number.
     pub fn from_f64(name: &str, value: f64) -> Result<Self, OutOfRange> {
         let fits = value >= 0.0 && value.trunc() <= MAX as f64;
         if fits { Self::new(name, value as u64) } else { Err(Self::refuse(name, &value)) }
     }
 
-    /// Checks a JSON number.
-    ///
-    /// # Errors
-    /// When it is not a number, negative or above `MAX`.
+    /// Checks a JSON number. Fails when it is not a number, negative or above `MAX`.
     pub fn from_json(name: &str, value: &Value) -> Result<Self, OutOfRange> {
         match value {
             Value::Int(value) => Self::new(name, *value),
@@ -89,10 +82,7 @@ impl<const MAX: u64> BoundedCount<MAX> {
         }
     }
 
-    /// The sum of two counts.
-    ///
-    /// # Errors
-    /// When it is above `MAX`.
+    /// The sum of two counts. Fails when it is above `MAX`.
     pub fn checked_add(self, name: &str, more: Self) -> Result<Self, OutOfRange> {
         Self::new(name, u128::from(self.0) + u128::from(more.0))
     }
@@ -139,10 +129,7 @@ impl<const MAX_SECS: u64> BoundedDuration<MAX_SECS> {
         Duration::try_from_secs_f64(seconds.max(0.0)).map_or(Self::MAX, |duration| duration.min(Self::MAX))
     }
 
-    /// Checks seconds.
-    ///
-    /// # Errors
-    /// When they are negative, above the maximum or not a number.
+    /// Checks seconds. Fails when they are negative, above the maximum or not a number.
     pub fn from_secs(name: &str, seconds: f64) -> Result<Self, OutOfRange> {
         let duration = Duration::try_from_secs_f64(seconds).ok();
         duration.filter(|duration| *duration <= Self::MAX).map(BoundedDuration).ok_or_else(|| OutOfRange {
@@ -152,10 +139,7 @@ impl<const MAX_SECS: u64> BoundedDuration<MAX_SECS> {
         })
     }
 
-    /// Checks milliseconds.
-    ///
-    /// # Errors
-    /// As [`BoundedDuration::from_secs`].
+    /// Checks milliseconds. Fails as [`BoundedDuration::from_secs`].
     pub fn from_millis(name: &str, millis: f64) -> Result<Self, OutOfRange> {
         Self::from_secs(name, millis / 1e3)
     }

@@ -38,19 +38,13 @@ pub struct ChildGroup {
 }
 
 impl ChildGroup {
-    /// Starts a command.
-    ///
-    /// # Errors
-    /// If it cannot be started.
+    /// Starts a command. Fails if it cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         // Interrupts of the terminal reach this process only, which ends the group.
         Ok(ChildGroup { child: command.process_group(0).spawn()?, supervisor: None, ended: false })
     }
 
-    /// Starts a supervisor, which ends its command when its standard input is closed.
-    ///
-    /// # Errors
-    /// If it cannot be started.
+    /// Starts a supervisor, which ends its command when its standard input is closed. Fails if it cannot be started.
     pub fn supervised(command: &mut Command) -> io::Result<Self> {
         let mut group = ChildGroup::start(command.stdin(Stdio::piped()))?;
         group.supervisor = group.child.stdin.take();

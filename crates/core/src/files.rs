@@ -9,26 +9,18 @@ pub const MAX_SETTINGS: u64 = 16 << 20;
 /// Maximum bytes of a pipe or device.
 const MAX_STREAM: u64 = 2 << 30;
 
-/// The bytes of a file of at most [`MAX_SETTINGS`].
-///
-/// # Errors
-/// When it cannot be read or is larger.
+/// The bytes of a file of at most [`MAX_SETTINGS`]. Fails when it cannot be read or is larger.
 pub fn read_settings(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_within(path, MAX_SETTINGS)
 }
 
-/// The text of a file of at most [`MAX_SETTINGS`].
-///
-/// # Errors
-/// When it cannot be read, is larger or is not UTF-8.
+/// The text of a file of at most [`MAX_SETTINGS`]. Fails when it cannot be read, is larger or is not UTF-8.
 pub fn read_settings_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_settings(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// The bytes of a regular file of any size, or of a pipe or device of at most 2 GiB.
-///
-/// # Errors
-/// When it cannot be read, or goes on beyond its size.
+/// The bytes of a regular file of any size, or of a pipe or device of at most 2 GiB. Fails when it cannot be read, or
+/// goes on beyond its size.
 pub fn read_data(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let size = std::fs::metadata(&path)?.len();
     read_within(path, size.max(MAX_STREAM))

@@ -52,10 +52,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts a helper for a service of [`serve`].
-    ///
-    /// # Errors
-    /// If it cannot be started, in one line.
+    /// Starts a helper for a service of [`serve`]. Fails if it cannot be started, in one line.
     pub fn start(sandbox: Sandbox, service: &str) -> Result<Self, String> {
         let process = Process::start(sandbox).and_then(|mut process| {
             send(&mut process.stream, &(service.to_owned(), sandbox.bytes))?;
@@ -65,10 +62,7 @@ impl Helper {
         Ok(Helper { sandbox, process: Mutex::new(process) })
     }
 
-    /// Sends a message and waits for the reply.
-    ///
-    /// # Errors
-    /// If the helper exceeded a limit, in one line.
+    /// Sends a message and waits for the reply. Fails if the helper exceeded a limit, in one line.
     pub fn exchange<R: Pack>(&self, message: &impl Pack) -> Result<R, String> {
         let mut process = self.process.lock();
         let reply = send(&mut process.stream, message).and_then(|()| receive(&mut process.stream));
@@ -148,10 +142,8 @@ pub fn address_space() -> Option<u64> {
 /// What a helper does for its parent until the connection is closed, under its name.
 pub type Service = (&'static str, fn(&mut UnixStream) -> io::Result<()>);
 
-/// The helper process: limits itself and runs the service that its parent asks for over standard input.
-///
-/// # Errors
-/// If the parent closes the connection, or asks for an unknown service.
+/// The helper process: limits itself and runs the service that its parent asks for over standard input. Fails if the
+/// parent closes the connection, or asks for an unknown service.
 pub fn serve(services: &[Service]) -> io::Result<()> {
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (name, bytes): (String, u64) = receive(&mut stream)?;
@@ -170,10 +162,7 @@ fn limit_memory(bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// If the connection is closed or too slow.
+/// Sends a message. Fails if the connection is closed or too slow.
 pub fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
     let mut bytes = vec![0; size_of::<u64>()];
     value.pack(&mut bytes);
@@ -182,10 +171,7 @@ pub fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
     stream.write_all(&bytes)
 }
 
-/// Receives a message.
-///
-/// # Errors
-/// If the connection is closed or too slow, or if the message is too long or cannot be read.
+/// Receives a message. Fails if the connection is closed or too slow, or if the message is too long or cannot be read.
 pub fn receive<T: Pack>(stream: &mut UnixStream) -> io::Result<T> {
     let mut len = [0; size_of::<u64>()];
     stream.read_exact(&mut len)?;

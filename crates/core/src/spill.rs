@@ -71,10 +71,7 @@ impl SpillFile {
         }
     }
 
-    /// Reads bytes back.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
+    /// Reads bytes back. Fails when the file cannot be read.
     pub fn read<'a>(&self, span: &'a Span) -> io::Result<Cow<'a, [u8]>> {
         match span {
             Span::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -93,10 +90,7 @@ impl From<File> for SpillFile {
     }
 }
 
-/// Unpacks all values in `bytes`.
-///
-/// # Errors
-/// If `bytes` hold anything else.
+/// Unpacks all values in `bytes`. Fails if `bytes` hold anything else.
 pub fn unpack_all<T: Pack>(mut bytes: &[u8]) -> io::Result<Vec<T>> {
     let mut values = Vec::new();
     while !bytes.is_empty() {
@@ -199,10 +193,7 @@ impl<T: Pack> SpillList<T> {
         self.chunks.write().unwrap_or_else(PoisonError::into_inner).push(Chunk { start, count, span });
     }
 
-    /// Reads a chunk.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is corrupt.
+    /// Reads a chunk. Fails if the file cannot be read or is corrupt.
     pub fn read(&self, chunk: usize) -> io::Result<Vec<T>> {
         let chunks = self.lock();
         let span = match &chunks.get(chunk).ok_or(io::ErrorKind::NotFound)?.span {
@@ -214,10 +205,7 @@ impl<T: Pack> SpillList<T> {
         unpack_all(&self.file.read(&span)?)
     }
 
-    /// Reads one item.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is corrupt.
+    /// Reads one item. Fails if the file cannot be read or is corrupt.
     pub fn get(&self, index: usize) -> io::Result<Option<T>> {
         let Some(chunk) = self.find(index) else { return Ok(None) };
         let start = self.chunk(chunk).map_or(0, |(start, _)| start);

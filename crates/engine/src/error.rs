@@ -1,7 +1,6 @@
 //! Errors of an engine's configuration.
 
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     #[error("{name} is 0; use at least 1")]
     ZeroLimit { name: &'static str },

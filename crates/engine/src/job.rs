@@ -61,7 +61,6 @@ impl Job {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum Rejection {
     #[error("the prompt has no tokens")]
     EmptyPrompt,

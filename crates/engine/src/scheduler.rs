@@ -134,10 +134,8 @@ impl Engine {
         gone
     }
 
-    /// Schedules the next step, or waits for the one in flight; `None` when there is nothing to do.
-    ///
-    /// # Panics
-    /// When the previous iteration was not ended, which is a bug of the caller.
+    /// Schedules the next step, or waits for the one in flight; `None` when there is nothing to do. Panics when the
+    /// previous iteration was not ended, which is a bug of the caller.
     pub fn begin_step(&mut self, now: Timestamp) -> Option<Step> {
         assert!(self.turn.is_none(), "a step is running");
         let (batch, attention) = self.compose(now);

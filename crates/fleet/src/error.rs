@@ -4,7 +4,6 @@ use std::{io, path::PathBuf};
 
 /// Why ranks cannot work together.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     #[error("--rank {rank} and --ranks {ranks} do not fit together: ranks count from 0")]
     BadRank { rank: usize, ranks: usize },

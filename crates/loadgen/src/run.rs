@@ -42,18 +42,13 @@ impl Driven {
 }
 
 /// Sends every request of the timeline to `target`, waits for all of them, and passes one row for each dispatched
-/// request to `sink`, in batches and on this thread.
-///
-/// # Errors
-/// If a worker cannot be started; nothing has been sent then.
+/// request to `sink`, in batches and on this thread. Fails if a worker cannot be started; nothing has been sent then.
 pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
     drive_all(target, plan, Load::Timeline, sink)
 }
 
-/// Sends the requests of sessions, which depend on one another; the timeline only counts them.
-///
-/// # Errors
-/// If a worker cannot be started; nothing has been sent then.
+/// Sends the requests of sessions, which depend on one another; the timeline only counts them. Fails if a worker cannot
+/// be started; nothing has been sent then.
 pub fn drive_sessions<T: Target>(
     target: &T,
     plan: &Drive<'_>,
@@ -63,10 +58,8 @@ pub fn drive_sessions<T: Target>(
     drive_all(target, plan, Load::Sessions(sessions), sink)
 }
 
-/// Sends the requests that `model` selects, with one worker; the timeline only counts them.
-///
-/// # Errors
-/// If the worker cannot be started; nothing has been sent then.
+/// Sends the requests that `model` selects, with one worker; the timeline only counts them. Fails if the worker cannot
+/// be started; nothing has been sent then.
 pub fn drive_model<T: Target>(
     target: &T,
     plan: &Drive<'_>,

@@ -77,10 +77,7 @@ macro_rules! caveats {
                 (source == Source::Log).then_some(dict.into())
             }
 
-            /// Reads what [`Caveat::to_log`] wrote.
-            ///
-            /// # Errors
-            /// For an unknown warning, or one without its numbers.
+            /// Reads what [`Caveat::to_log`] wrote. Fails for an unknown warning, or one without its numbers.
             pub fn from_log(value: &Value) -> Result<Self, FieldError> {
                 let dict = value.as_dict().ok_or(FieldError::new("an object"))?;
                 match read_field::<String, Plain>(dict, "kind", None)?.as_str() {

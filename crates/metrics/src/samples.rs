@@ -77,10 +77,7 @@ impl Samples {
         }
     }
 
-    /// Fails if some samples could not be read back.
-    ///
-    /// # Errors
-    /// When some could not be read back.
+    /// Fails if some samples could not be read back. Fails when some could not be read back.
     pub fn check(&self) -> io::Result<()> {
         self.fault().map_or(Ok(()), |fault| Err(io::Error::other(fault.to_owned())))
     }

@@ -53,10 +53,8 @@ impl Random {
             .collect()
     }
 
-    /// An index in `0..n`: `_randbelow`.
-    ///
-    /// # Panics
-    /// If `n` is 0: CPython raises for an empty range too, and callers check first.
+    /// An index in `0..n`: `_randbelow`. Panics if `n` is 0: CPython raises for an empty range too, and callers check
+    /// first.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty range has no element");
         let bits = u64::BITS - n.leading_zeros();
@@ -81,10 +79,7 @@ impl Random {
         (len > 0).then(|| self.below(len as u64) as usize)
     }
 
-    /// `randint(a, b)`, both ends included.
-    ///
-    /// # Panics
-    /// When `b < a`.
+    /// `randint(a, b)`, both ends included. Panics when `b < a`.
     pub fn randint(&mut self, a: i64, b: i64) -> i64 {
         assert!(a <= b, "an empty range has no element");
         let span = b.wrapping_sub(a) as u64;
@@ -100,10 +95,7 @@ impl Random {
         (0..count).map(|_| (self.random() * scale).floor() as usize).collect()
     }
 
-    /// The indices that `sample(range(n), count)` takes.
-    ///
-    /// # Panics
-    /// When `count > n`.
+    /// The indices that `sample(range(n), count)` takes. Panics when `count > n`.
     pub fn sample_indices(&mut self, n: usize, count: usize) -> Vec<usize> {
         assert!(count <= n, "a sample cannot be larger than its population");
         if n <= pool_limit(count) { self.sample_from_pool(n, count) } else { self.sample_by_rejection(n, count) }

@@ -28,19 +28,13 @@ impl Generator {
         (self.pcg.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// `integers(low, high)` as int64, `high` excluded. A range of one value draws nothing.
-    ///
-    /// # Panics
-    /// When `high <= low`.
+    /// `integers(low, high)` as int64, `high` excluded. A range of one value draws nothing. Panics when `high <= low`.
     pub fn integers(&mut self, low: i64, high: i64) -> i64 {
         assert!(low < high, "an empty range has no element");
         low.wrapping_add(self.up_to(high.wrapping_sub(low) as u64 - 1) as i64)
     }
 
-    /// `integers(low, high, size)`.
-    ///
-    /// # Panics
-    /// When `high <= low`.
+    /// `integers(low, high, size)`. Panics when `high <= low`.
     pub fn integers_vec(&mut self, low: i64, high: i64, size: usize) -> Vec<i64> {
         (0..size).map(|_| self.integers(low, high)).collect()
     }
@@ -64,10 +58,8 @@ impl Generator {
         }
     }
 
-    /// The index that `choice(len(p), p=p)` takes; one double is drawn, also for a single entry.
-    ///
-    /// # Panics
-    /// When `p` is empty.
+    /// The index that `choice(len(p), p=p)` takes; one double is drawn, also for a single entry. Panics when `p` is
+    /// empty.
     pub fn choice_weighted(&mut self, p: &[f64]) -> usize {
         let mut sums: Vec<f64> = Vec::with_capacity(p.len());
         let mut total = 0.0;

@@ -24,20 +24,14 @@ impl RandomState {
         self.twister.next_f64()
     }
 
-    /// `randint(low, high)` as int64, `high` excluded. A range of one value draws nothing.
-    ///
-    /// # Panics
-    /// When `high <= low`.
+    /// `randint(low, high)` as int64, `high` excluded. A range of one value draws nothing. Panics when `high <= low`.
     pub fn randint(&mut self, low: i64, high: i64) -> i64 {
         assert!(low < high, "an empty range has no element");
         let range = high.wrapping_sub(low) as u64 - 1;
         low.wrapping_add(masked_interval(&mut self.twister, range) as i64)
     }
 
-    /// `randint(low, high, size)`.
-    ///
-    /// # Panics
-    /// When `high <= low`.
+    /// `randint(low, high, size)`. Panics when `high <= low`.
     pub fn randint_vec(&mut self, low: i64, high: i64, size: usize) -> Vec<i64> {
         (0..size).map(|_| self.randint(low, high)).collect()
     }
@@ -51,10 +45,7 @@ impl RandomState {
         order
     }
 
-    /// `choice(n, size, replace=False)`: the head of a permutation.
-    ///
-    /// # Panics
-    /// When `size > n`.
+    /// `choice(n, size, replace=False)`: the head of a permutation. Panics when `size > n`.
     pub fn choice_distinct(&mut self, n: usize, size: usize) -> Vec<usize> {
         assert!(size <= n, "a sample cannot be larger than its population");
         let mut order = self.permutation(n);
@@ -62,10 +53,7 @@ impl RandomState {
         order
     }
 
-    /// `choice(n, size, replace=True)`.
-    ///
-    /// # Panics
-    /// When `n` is 0.
+    /// `choice(n, size, replace=True)`. Panics when `n` is 0.
     pub fn choice_replacing(&mut self, n: usize, size: usize) -> Vec<usize> {
         (0..size).map(|_| self.randint(0, n as i64) as usize).collect()
     }

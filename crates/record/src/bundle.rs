@@ -106,10 +106,7 @@ pub fn sha256(bytes: &[u8]) -> String {
 pub struct Signer(Ed25519KeyPair);
 
 impl Signer {
-    /// Reads a PKCS#8 key in PEM form.
-    ///
-    /// # Errors
-    /// If it is another key.
+    /// Reads a PKCS#8 key in PEM form. Fails if it is another key.
     pub fn from_pem(text: &str) -> Result<Self, BundleError> {
         let wrong = || BundleError::Key { kind: "private", make: "openssl genpkey -algorithm ed25519 -out key.pem" };
         let bytes = pem(text, "PRIVATE KEY").ok_or_else(wrong)?;
@@ -133,10 +130,7 @@ impl PublicKey {
     /// What precedes the key in its DER form (RFC 8410).
     const PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-    /// Reads a key in PEM form.
-    ///
-    /// # Errors
-    /// If it is another key.
+    /// Reads a key in PEM form. Fails if it is another key.
     pub fn from_pem(text: &str) -> Result<Self, BundleError> {
         let bytes = pem(text, "PUBLIC KEY");
         let key = bytes.as_ref().and_then(|bytes| bytes.strip_prefix(&Self::PREFIX)?.try_into().ok());
@@ -189,10 +183,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle. Members that were altered are noted, not refused.
-    ///
-    /// # Errors
-    /// If the archive is refused or has no manifest.
+    /// Reads a bundle. Members that were altered are noted, not refused. Fails if the archive is refused or has no
+    /// manifest.
     pub fn read(bytes: &[u8]) -> Result<Self, BundleError> {
         let mut members = unzip(bytes)?;
         let wrong = |problem: String| BundleError::Member { name: MANIFEST, problem };
@@ -223,10 +215,7 @@ impl Bundle {
         self.members.iter().any(|member| member.name.starts_with(LOG))
     }
 
-    /// Writes its members below a directory.
-    ///
-    /// # Errors
-    /// If that fails.
+    /// Writes its members below a directory. Fails if that fails.
     pub fn unpack(&self, directory: &Path) -> std::io::Result<()> {
         for member in &self.members {
             let path = directory.join(&member.name);

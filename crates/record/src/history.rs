@@ -62,10 +62,7 @@ impl History {
         &self.directory
     }
 
-    /// Makes its directory, unless it is there.
-    ///
-    /// # Errors
-    /// When it cannot be made.
+    /// Makes its directory, unless it is there. Fails when it cannot be made.
     pub fn open(&self) -> Result<(), HistoryError> {
         fs::create_dir_all(self.directory.join(RUNS)).map_err(write(&self.directory))
     }
@@ -80,10 +77,7 @@ impl History {
     }
 
     /// Adds an entry with its result and, if it has another form, the file that it was read from. Returns whether it is
-    /// new: an entry that is there gets the new tags.
-    ///
-    /// # Errors
-    /// When the directory cannot be written.
+    /// new: an entry that is there gets the new tags. Fails when the directory cannot be written.
     pub fn add(&self, entry: &Entry, result: &Dict, original: Option<&Path>) -> Result<bool, HistoryError> {
         let target = self.run(&entry.id);
         if let Ok(known) = read_entry(&target) {
@@ -125,10 +119,7 @@ impl History {
         fs::write(path, bytes).and_then(|()| File::open(path)?.sync_all()).map_err(write(path))
     }
 
-    /// All entries by time, and what is wrong with those that cannot be read.
-    ///
-    /// # Errors
-    /// When there is no history.
+    /// All entries by time, and what is wrong with those that cannot be read. Fails when there is no history.
     pub fn entries(&self) -> Result<(Vec<Entry>, Vec<String>), HistoryError> {
         let runs = self.directory.join(RUNS);
         let listed = fs::read_dir(&runs).map_err(|source| match source.kind() {
@@ -153,10 +144,7 @@ impl History {
         Ok((entries, problems))
     }
 
-    /// Removes entries, and what crashed jobs left behind.
-    ///
-    /// # Errors
-    /// When the directory cannot be written.
+    /// Removes entries, and what crashed jobs left behind. Fails when the directory cannot be written.
     pub fn remove(&self, ids: &[&str]) -> Result<(), HistoryError> {
         for id in ids {
             // A name that starts with a dot is no entry, should the removal be interrupted.
@@ -177,9 +165,7 @@ impl History {
     }
 
     /// Makes the index again. Jobs that add at the same time wait for each other, and the last one sees all entries.
-    ///
-    /// # Errors
-    /// When the index cannot be written.
+    /// Fails when the index cannot be written.
     pub fn reindex(&self) -> Result<PathBuf, HistoryError> {
         let (path, lock) = (self.directory.join(INDEX), self.directory.join(LOCK));
         let lock = File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(write(&lock))?;

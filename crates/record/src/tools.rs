@@ -40,10 +40,8 @@ pub static TOOLS: &[Tool] = &[
     benchmark_report::REPORT,
 ];
 
-/// The results of a file, in vLLM's keys. Those of vLLM and tacho, and objects that are no results, come back unchanged.
-///
-/// # Errors
-/// For a file of another tool that lacks a needed value.
+/// The results of a file, in vLLM's keys. Those of vLLM and tacho, and objects that are no results, come back
+/// unchanged. Fails for a file of another tool that lacks a needed value.
 pub fn mapped(dicts: Vec<Dict>) -> Result<Vec<Dict>, Error> {
     let Some(tool) = dicts.first().and_then(|first| TOOLS.iter().find(|tool| (tool.recognizes)(first))) else {
         return Ok(dicts);
@@ -56,6 +54,14 @@ pub fn mapped(dicts: Vec<Dict>) -> Result<Vec<Dict>, Error> {
 const LONGEST_TEXT: usize = 200;
 /// Percentiles that are computed from requests.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+/// Latency families, with their keys in the reports of inference-perf and llm-d.
+const LATENCIES: [(&str, &str); 5] = [
+    ("ttft", "time_to_first_token"),
+    ("tpot", "time_per_output_token"),
+    ("itl", "inter_token_latency"),
+    ("ntpot", "normalized_time_per_output_token"),
+    ("e2el", "request_latency"),
+];
 
 /// One result of another tool.
 #[derive(Default)]

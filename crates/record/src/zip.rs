@@ -112,10 +112,8 @@ pub struct Member {
     pub content: Vec<u8>,
 }
 
-/// The members of an archive, in the order of its directory.
-///
-/// # Errors
-/// If anything in it is not plain: an archive is read whole or not at all.
+/// The members of an archive, in the order of its directory. Fails if anything in it is not plain: an archive is read
+/// whole or not at all.
 pub fn unzip(bytes: &[u8]) -> Result<Vec<Member>, ZipError> {
     let entries = directory(bytes)?;
     check_places(&entries)?;

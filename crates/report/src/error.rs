@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 /// A report that could not be written, or a result that could not be read.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot open {} for writing; check that its directory exists and is writable", path.display())]

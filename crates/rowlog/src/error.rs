@@ -7,7 +7,6 @@ use arrow_schema::ArrowError;
 
 /// Why a log could not be written or read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     #[error("{path} already holds the log of a run: choose another directory, or continue it with --resume {path}")]
     Exists { path: PathBuf },

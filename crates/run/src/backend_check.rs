@@ -72,10 +72,8 @@ impl Checked {
     }
 }
 
-/// Sends a request. Without a model, the first one of the file's model list is named.
-///
-/// # Errors
-/// If the server cannot be found, the model is unknown, or the request cannot be rendered.
+/// Sends a request. Without a model, the first one of the file's model list is named. Fails if the server cannot be
+/// found, the model is unknown, or the request cannot be rendered.
 pub fn check(
     endpoint: EndpointSpec,
     base_path: &str,

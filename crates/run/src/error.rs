@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use tacho_core::FailureKind;
 
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     #[error(transparent)]
     Engine(#[from] tacho_engine::Error),

@@ -33,19 +33,15 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Calls `read` with the valid inputs and with mutations of them, and prints the cost.
-///
-/// # Panics
-/// If the reader panics or needs too much memory, with the number of the input; and if the test binary does not use
-/// [`Counted`] as its allocator.
+/// Calls `read` with the valid inputs and with mutations of them, and prints the cost. Panics if the reader panics or
+/// needs too much memory, with the number of the input; and if the test binary does not use [`Counted`] as its
+/// allocator.
 pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) + Sync) {
     fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
 }
 
 /// Like [`fuzz`], for readers of files: each thread has its own directory, in memory if possible, set up by `prepare`.
-///
-/// # Panics
-/// As [`fuzz`], and if the directory cannot be created.
+/// Panics as [`fuzz`], and if the directory cannot be created.
 pub fn fuzz_files(
     target: &str,
     good: &[Vec<u8>],

@@ -29,37 +29,26 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// The text of a file in `tests/certificates`, such as `server.pem` and its `server.key`: a self-signed certificate for
-/// `localhost` and `127.0.0.1`.
-///
-/// # Panics
-/// If it is missing: the checkout is broken.
+/// `localhost` and `127.0.0.1`. Panics if it is missing: the checkout is broken.
 pub fn certificate(name: &str) -> String {
     let path = golden_dir().join("../certificates").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("certificate {}: {error}", path.display()))
 }
 
-/// A golden JSON file.
-///
-/// # Panics
-/// If it is missing or not JSON: the checkout is broken.
+/// A golden JSON file. Panics if it is missing or not JSON: the checkout is broken.
 pub fn golden_json(name: &str) -> Value {
     let text = golden_text(name);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("golden file {name}: {error}"))
 }
 
-/// A golden text file.
-///
-/// # Panics
-/// If it is missing: the checkout is broken.
+/// A golden text file. Panics if it is missing: the checkout is broken.
 pub fn golden_text(name: &str) -> String {
     let path = golden_path(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("golden file {}: {error}", path.display()))
 }
 
-/// The files of a golden directory with this extension, sorted by name.
-///
-/// # Panics
-/// If the directory is missing: the checkout is broken.
+/// The files of a golden directory with this extension, sorted by name. Panics if the directory is missing: the
+/// checkout is broken.
 pub fn golden_files(directory: &str, ending: &str) -> Vec<PathBuf> {
     let path = golden_path(directory);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&path)

@@ -22,10 +22,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new directory for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`.
-    ///
-    /// # Panics
-    /// If it cannot be created.
+    /// A new directory for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`. Panics if it cannot be
+    /// created.
     pub fn new(program: &'static str) -> Self {
         let directory = tempfile::tempdir().expect("there is a temporary directory");
         let golden = golden_dir().canonicalize().expect("the checkout has golden files");
@@ -42,20 +40,14 @@ impl Place {
         self.path().join(name)
     }
 
-    /// Writes a file and creates its parent directories.
-    ///
-    /// # Panics
-    /// If that fails.
+    /// Writes a file and creates its parent directories. Panics if that fails.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.file(name);
         fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("directories can be made");
         fs::write(path, text).expect("files can be written");
     }
 
-    /// Writes an executable script.
-    ///
-    /// # Panics
-    /// If that fails.
+    /// Writes an executable script. Panics if that fails.
     pub fn script(&self, name: &str, text: &str) {
         self.write(name, text);
         fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o755)).expect("it is our file");
@@ -72,27 +64,18 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
-    ///
-    /// # Panics
-    /// If it cannot be started.
+    /// Runs it to its end. Panics if it cannot be started.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("the program can be started")
     }
 
-    /// Starts it.
-    ///
-    /// # Panics
-    /// If it cannot be started.
+    /// Starts it. Panics if it cannot be started.
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program can be started")
     }
 
-    /// A JSON file that it wrote.
-    ///
-    /// # Panics
-    /// If it is missing or not JSON.
+    /// A JSON file that it wrote. Panics if it is missing or not JSON.
     pub fn json(&self, name: &str) -> Value {
         let text = fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
@@ -127,10 +110,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for a condition.
-///
-/// # Panics
-/// If it takes too long.
+/// Waits for a condition. Panics if it takes too long.
 pub fn wait_for(what: &str, done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {

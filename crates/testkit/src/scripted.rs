@@ -28,10 +28,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Serves each connection on its own thread.
-    ///
-    /// # Panics
-    /// If no port is free.
+    /// Serves each connection on its own thread. Panics if no port is free.
     pub fn start(script: impl Fn(&Seen, &mut TcpStream) -> Keep + Send + Sync + 'static) -> Self {
         let script = Arc::new(script);
         Self::listen(move |stream, record| {
@@ -40,10 +37,7 @@ impl Scripted {
         })
     }
 
-    /// Serves one connection at a time.
-    ///
-    /// # Panics
-    /// If no port is free.
+    /// Serves one connection at a time. Panics if no port is free.
     pub fn one_by_one(mut script: Script) -> Self {
         Self::listen(move |stream, record| converse(stream, &mut script, &record))
     }

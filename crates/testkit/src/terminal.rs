@@ -15,10 +15,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a command in a new terminal; with `nohup` it survives the terminal's end.
-    ///
-    /// # Panics
-    /// If the machine has no pseudo-terminals, or no `setsid` and `env`.
+    /// Runs a command in a new terminal; with `nohup` it survives the terminal's end. Panics if the machine has no
+    /// pseudo-terminals, or no `setsid` and `env`.
     pub fn run(command: &Command, nohup: bool) -> Terminal {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("the machine has terminals");
@@ -38,10 +36,7 @@ impl Terminal {
         Terminal { closed, watcher, child }
     }
 
-    /// Closes the terminal and returns the program.
-    ///
-    /// # Panics
-    /// If the watching thread panicked.
+    /// Closes the terminal and returns the program. Panics if the watching thread panicked.
     pub fn close(self) -> Child {
         self.closed.store(true, Ordering::Release);
         self.watcher.join().expect("it only reads");

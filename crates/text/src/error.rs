@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 /// Why a tokenizer cannot be loaded or used.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

@@ -15,7 +15,6 @@ macro_rules! data {
 }
 
 /// Why a workload cannot be generated. Kinds that code or a test distinguishes, or that have a source, are variants.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A flag has an invalid value.
@@ -109,7 +108,6 @@ impl Error {
 }
 
 /// Why an image cannot be loaded.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
     #[error("the file cannot be read ({reason})")]

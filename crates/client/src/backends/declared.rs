@@ -66,10 +66,8 @@ static READ: Mutex<Vec<&'static Declared>> = Mutex::new(Vec::new());
 impl BackendKind {
     pub const FILE_ENDINGS: &'static [&'static str] = &[".yaml", ".yml", ".json"];
 
-    /// Reads a backend from a file.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or does not describe a backend; the message names file, line and field.
+    /// Reads a backend from a file. Fails if the file cannot be read, or does not describe a backend; the message names
+    /// file, line and field.
     pub fn from_file(path: &Path) -> Result<BackendKind, FileError> {
         let shown = path.display();
         let fail = |problem: String| FileError(format!("{shown}: {problem}"));
@@ -83,10 +81,8 @@ impl BackendKind {
         BackendKind::from_text(&text, &stem).map_err(|FileError(problem)| fail(problem))
     }
 
-    /// Reads a backend from the text of a file; `name` applies if the file has none.
-    ///
-    /// # Errors
-    /// If the text does not describe a backend.
+    /// Reads a backend from the text of a file; `name` applies if the file has none. Fails if the text does not
+    /// describe a backend.
     pub fn from_text(text: &str, name: &str) -> Result<BackendKind, FileError> {
         let declared = Declared::read(text, name, Engine::sandboxed)
             .map_err(|Problem { line, problem }| FileError(format!("line {line}: {problem}")))?;

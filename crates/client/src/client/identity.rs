@@ -27,10 +27,7 @@ impl RequestIdentity {
     }
 
     /// Passes the parts of a request's identity to `take`: method, path and headers; the body; the times of its parts if
-    /// it is sent in several.
-    ///
-    /// # Errors
-    /// If the request cannot be encoded for this backend.
+    /// it is sent in several. Fails if the request cannot be encoded for this backend.
     pub fn parts(&self, index: usize, request: &Request, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
         let (mut headers, Encoded { mut body, expected }) = compose(&self.endpoint, &self.payload, index, request)?;
         refuse_compression(&self.endpoint, &expected, &mut headers);

@@ -75,10 +75,7 @@ impl SignIn {
         self.0.0.version.load(Ordering::Acquire)
     }
 
-    /// Obtains the first credential, unless there is one.
-    ///
-    /// # Errors
-    /// If that fails.
+    /// Obtains the first credential, unless there is one. Fails if that fails.
     pub fn start(&self) -> Result<(), Error> {
         self.credential().map(drop)
     }

@@ -8,16 +8,10 @@ pub trait Json: Sized {
     /// Its JSON.
     fn to_json(&self) -> Value;
 
-    /// Reads what [`Json::to_json`] wrote. A missing key reads as `null`.
-    ///
-    /// # Errors
-    /// When the value has another type.
+    /// Reads what [`Json::to_json`] wrote. A missing key reads as `null`. Fails when the value has another type.
     fn from_json(value: &Value) -> Result<Self, FieldError>;
 
-    /// Reads it from an object.
-    ///
-    /// # Errors
-    /// When a field has another type.
+    /// Reads it from an object. Fails when a field has another type.
     fn from_dict(dict: &Dict) -> Result<Self, FieldError> {
         Self::from_json(&dict.clone().into())
     }
@@ -40,10 +34,7 @@ pub trait Json: Sized {
         self.to_json()
     }
 
-    /// Reads what [`Json::to_item`] wrote.
-    ///
-    /// # Errors
-    /// When the value has another type.
+    /// Reads what [`Json::to_item`] wrote. Fails when the value has another type.
     fn from_item(value: &Value) -> Result<Self, FieldError> {
         Self::from_json(value)
     }
@@ -84,10 +75,7 @@ pub trait Codec<T> {
     /// Its JSON.
     fn write(value: &T) -> Value;
 
-    /// Reads what [`Codec::write`] wrote.
-    ///
-    /// # Errors
-    /// When the value has another type.
+    /// Reads what [`Codec::write`] wrote. Fails when the value has another type.
     fn read(value: &Value) -> Result<T, FieldError>;
 
     /// Its JSON Schema, where it is not left out.
@@ -103,10 +91,7 @@ pub trait Codec<T> {
         property(properties, key, Self::schema(optional), doc);
     }
 
-    /// Reads the field of an object.
-    ///
-    /// # Errors
-    /// When it has another type.
+    /// Reads the field of an object. Fails when it has another type.
     fn get(dict: &Dict, key: &str) -> Result<T, FieldError> {
         Self::read(dict.get(key).unwrap_or(&Value::Null)).map_err(|wrong| wrong.at(key))
     }
@@ -197,10 +182,7 @@ impl<T: Json> Codec<T> for Flat {
     }
 }
 
-/// Reads a field; `default` stands for a missing one.
-///
-/// # Errors
-/// When it has another type, or is missing without a default.
+/// Reads a field; `default` stands for a missing one. Fails when it has another type, or is missing without a default.
 pub fn read_field<T, C: Codec<T>>(dict: &Dict, key: &str, default: Option<fn() -> T>) -> Result<T, FieldError> {
     match default.filter(|_| matches!(dict.get(key), None | Some(Value::Null))) {
         Some(default) => Ok(default()),
@@ -214,9 +196,7 @@ pub fn differs<T: PartialEq>(value: &T, default: &T) -> bool {
 }
 
 /// Checks, for tests, that a value with all its fields set comes back from text and that reading it needs each key.
-///
-/// # Panics
-/// When its JSON lacks a key of the declaration, or a value is lost.
+/// Panics when its JSON lacks a key of the declaration, or a value is lost.
 pub fn assert_round_trip<T: Json + PartialEq + std::fmt::Debug>(full: &T) {
     let json = full.to_json();
     assert_complete(&T::schema().into(), &json, std::any::type_name::<T>());

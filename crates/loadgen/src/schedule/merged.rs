@@ -29,9 +29,7 @@ pub struct Merged {
 impl Merged {
     /// Merges processes, each with its number of requests. Process `k` draws from a generator of its own, seeded by
     /// `seed` and `k`: its times do not depend on the other processes. Of equal times the first process comes first.
-    ///
-    /// # Errors
-    /// If a process has no possible times.
+    /// Fails if a process has no possible times.
     pub fn new(processes: &[(ScheduleSpec, usize)], seed: u32) -> Result<Self, Error> {
         let mut arrivals = Vec::new();
         for (source, (spec, count)) in (0_u16..).zip(processes) {

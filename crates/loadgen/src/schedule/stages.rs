@@ -88,10 +88,8 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Checks the stages and computes their times.
-    ///
-    /// # Errors
-    /// If a stage has no duration or no possible load, or the stages do not fit together.
+    /// Checks the stages and computes their times. Fails if a stage has no duration or no possible load, or the stages
+    /// do not fit together.
     pub fn new(stages: Vec<Stage>) -> Result<Self, Error> {
         let (mut spans, mut start) = (Vec::with_capacity(stages.len()), 0.0);
         for stage in &stages {

@@ -93,10 +93,8 @@ tacho_core::record! {
 }
 
 impl Entry {
-    /// The entry of a result that was started at `time`.
-    ///
-    /// # Errors
-    /// For another file, and for a run that was interrupted or has no successful request.
+    /// The entry of a result that was started at `time`. Fails for another file, and for a run that was interrupted or
+    /// has no successful request.
     pub fn new(result: &Dict, time: &str, source: &str, tags: &[(String, String)]) -> Result<Self, HistoryError> {
         let kind = EntryKind::of(result).ok_or(HistoryError::NotAResult)?;
         let fields = ResultFields(result);

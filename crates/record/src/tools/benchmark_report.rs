@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, FieldError, Value};
 
-use super::{Mapped, Tool, at, milliseconds, needed, number, text};
+use super::{LATENCIES, Mapped, Tool, at, milliseconds, needed, number, text};
 
 pub(super) const REPORT: Tool = Tool {
     name: "benchmark report",
@@ -45,14 +45,7 @@ fn report(dict: &Dict) -> Result<Mapped, FieldError> {
     for (key, name) in [("output_throughput", "output_token_rate"), ("total_token_throughput", "total_token_rate")] {
         result.metric(key, value(&format!("throughput.{name}.mean")));
     }
-    let families = [
-        ("ttft", "time_to_first_token"),
-        ("tpot", "time_per_output_token"),
-        ("itl", "inter_token_latency"),
-        ("ntpot", "normalized_time_per_output_token"),
-        ("e2el", "request_latency"),
-    ];
-    for (family, key) in families {
+    for (family, key) in LATENCIES {
         let of = aggregate(&format!("latency.{key}"));
         if let Some(ms) = of.and_then(|of| milliseconds(of.get("units")?.as_str()?)) {
             result.times(family, of, ms);

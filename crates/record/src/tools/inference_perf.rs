@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, FieldError, Value};
 
-use super::{Mapped, Request, Tool, at, finite, needed, number, text};
+use super::{LATENCIES, Mapped, Request, Tool, at, finite, needed, number, text};
 
 pub(super) const SUMMARY: Tool = Tool {
     name: "inference-perf",
@@ -39,14 +39,7 @@ fn summary(dict: &Dict) -> Result<Mapped, FieldError> {
         output_tokens: tokens("output_tokens", "output_tokens_per_sec"),
         ..Mapped::default()
     };
-    let families = [
-        ("ttft", "time_to_first_token"),
-        ("tpot", "time_per_output_token"),
-        ("itl", "inter_token_latency"),
-        ("ntpot", "normalized_time_per_output_token"),
-        ("e2el", "request_latency"),
-    ];
-    for (family, key) in families {
+    for (family, key) in LATENCIES {
         result.times(family, at(dict, &format!("successes.latency.{key}")), 1e3);
     }
     Ok(result)

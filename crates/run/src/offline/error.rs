@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use tacho_core::json::FieldError;
 
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error("no Python was found: pass --python FILE, activate a virtual environment, or put python3 on the PATH")]

@@ -72,10 +72,8 @@ impl Drop for EndTasks<'_> {
 }
 
 impl RunContext<'_> {
-    /// Sends the requests, with the background tasks of the plan.
-    ///
-    /// # Errors
-    /// When a worker or a task cannot start. Other ranks are not waited for then: they would wait for this one.
+    /// Sends the requests, with the background tasks of the plan. Fails when a worker or a task cannot start. Other
+    /// ranks are not waited for then: they would wait for this one.
     pub(crate) fn drive(&self, rows: &mut dyn RowReceiver, start: Start<'_>) -> Result<DriveOutput, Error> {
         let supply = is_endless(self.own, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
         let over = AtomicBool::new(false);

@@ -31,10 +31,7 @@ impl RequestTable {
         Ok(RequestTable { all: Mutex::new(known), rounds: AtomicU32::new(1) })
     }
 
-    /// Adds further requests.
-    ///
-    /// # Errors
-    /// When the duration of an audio clip cannot be determined; then nothing is added.
+    /// Adds further requests. Fails when the duration of an audio clip cannot be determined; then nothing is added.
     pub(crate) fn extend(&self, backend: BackendKind, requests: &[Request]) -> Result<(), Error> {
         let before = self.lock().len();
         let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));

@@ -34,10 +34,7 @@ impl Guide {
         Ok(Guide::Grammar(syntax::parse(text)?))
     }
 
-    /// The constraint of a JSON schema.
-    ///
-    /// # Errors
-    /// When nothing can satisfy it.
+    /// The constraint of a JSON schema. Fails when nothing can satisfy it.
     pub(crate) fn schema(schema: &Value) -> Result<Guide, String> {
         Ok(Guide::Schema(Schema::new(schema)?))
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 /// Why an ID cannot be resolved to a directory.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     #[error("no {what} at {name:?}: no such path, and a Hub id has the form owner/name; pass either with --{what}")]

@@ -47,10 +47,8 @@ pub enum RequestLengths {
 pub struct LengthPlan(pub Vec<(usize, RequestLengths)>);
 
 impl RequestLengths {
-    /// Parses the distributions of prompts and outputs, and reads their files.
-    ///
-    /// # Errors
-    /// If a text is not a distribution, or its file cannot be read.
+    /// Parses the distributions of prompts and outputs, and reads their files. Fails if a text is not a distribution,
+    /// or its file cannot be read.
     pub fn parse(input: Option<&str>, output: Option<&str>) -> Result<Self, Error> {
         let pairs = |text: &str| call(text).filter(|(name, _)| *name == "pairs").map(|(_, path)| path.to_owned());
         match (input.and_then(pairs), output.and_then(pairs)) {
@@ -82,10 +80,7 @@ impl RequestLengths {
 }
 
 impl LengthDist {
-    /// Parses a distribution, and reads its file.
-    ///
-    /// # Errors
-    /// If the text is not a distribution, or its file cannot be read.
+    /// Parses a distribution, and reads its file. Fails if the text is not a distribution, or its file cannot be read.
     fn parse(text: &str) -> Result<Self, Error> {
         let refused = |problem: &str| data!("{text:?} is not a distribution of lengths: {problem}");
         let length = |number: f64| (1.0..=MAX_TOKENS).contains(&number);

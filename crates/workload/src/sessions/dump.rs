@@ -62,10 +62,7 @@ struct Part<'d> {
     messages: Vec<(&'d str, &'d str)>,
 }
 
-/// Converts a dump.
-///
-/// # Errors
-/// The item and the invalid field; an empty result is an error too.
+/// Converts a dump. Errors name the item and the invalid field; an empty result is an error too.
 pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceError> {
     let location = || Location::file(path);
     let text = read_text(path).map_err(Box::new)?;

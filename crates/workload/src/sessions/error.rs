@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::ParseError;
 
 /// Why a file of sessions cannot be read or replayed.
-#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("cannot read {}", path.display())]

@@ -33,10 +33,7 @@ pub struct SyntheticSpec {
 }
 
 impl Trace {
-    /// Generates conversations.
-    ///
-    /// # Errors
-    /// If nothing fits the maximum length, or the vocabulary is empty.
+    /// Generates conversations. Fails if nothing fits the maximum length, or the vocabulary is empty.
     pub fn made(spec: &SyntheticSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
         let maker = Maker::new(spec, tokenizer)?;
         let mut random = RandomState::new(spec.seed);

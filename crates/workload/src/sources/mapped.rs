@@ -31,10 +31,8 @@ const OBJECTS: [&str; 2] = ["labels", "overrides"];
 pub struct FieldMap(Vec<(String, String)>);
 
 impl FieldMap {
-    /// Parses entries of the form `FIELD=COLUMN`.
-    ///
-    /// # Errors
-    /// If an entry has another form, or its field is unknown or given twice.
+    /// Parses entries of the form `FIELD=COLUMN`. Fails if an entry has another form, or its field is unknown or given
+    /// twice.
     pub fn parse(entries: &[String]) -> Result<Self, Error> {
         let mut map = FieldMap::default();
         for entry in entries {

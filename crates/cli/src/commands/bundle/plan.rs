@@ -54,8 +54,7 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// # Errors
-    /// If its requests come from elsewhere.
+    /// Fails if its requests come from elsewhere.
     pub(super) fn of(provenance: &Provenance, model: &str) -> anyhow::Result<Self> {
         let command = provenance.command.as_deref().ok_or_else(|| anyhow!("the command of the run is not known"))?;
         let all = recorded(command)?;

@@ -67,10 +67,7 @@ pub(crate) struct SampledRows {
 }
 
 impl SampledRows {
-    /// Reads all rows.
-    ///
-    /// # Errors
-    /// When those in the log cannot be read.
+    /// Reads all rows. Fails when those in the log cannot be read.
     pub(crate) fn of(rows: Rows, reading: &SampleSpec<'_>) -> Result<Self, Error> {
         let mut taken =
             SampleBuilder { samples: rows.gather(), cut_off: 0, impossible: 0, labels: LabelPool::default() };

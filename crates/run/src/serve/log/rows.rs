@@ -64,10 +64,8 @@ impl From<Vec<Observation>> for Rows {
     }
 }
 
-/// Checks that all spilled samples could be read back; `directory` is their log.
-///
-/// # Errors
-/// When some could not: the result would be wrong.
+/// Checks that all spilled samples could be read back; `directory` is their log. Fails when some could not: the result
+/// would be wrong.
 pub(crate) fn check_read_back(directory: Option<&Path>, samples: &Samples) -> Result<(), Error> {
     let Some(reason) = samples.fault() else { return Ok(()) };
     Err(Error::Spill { directory: directory.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() })

@@ -19,11 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Time between two looks whether the user stopped the program.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The scores of each line.
-///
-/// # Errors
-/// When the command fails or writes nothing for long, a line of it is not an object of numbers for its row, or the user
-/// stopped the program: the measurements are then kept without scores.
+/// The scores of each line. Fails when the command fails or writes nothing for long, a line of it is not an object of
+/// numbers for its row, or the user stopped the program: the measurements are then kept without scores.
 pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Result<Vec<Value>, Error> {
     let failed = |problem: String| Error::Grader { problem };
     if stop.draining() {

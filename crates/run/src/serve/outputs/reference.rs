@@ -16,10 +16,7 @@ use crate::{
     Error, plan::ServePlan, serve::prepare::Prepared, serve::prepare::identity::Hash, serve::warmup::send_all,
 };
 
-/// Makes the references that the plan requests.
-///
-/// # Errors
-/// When there are none: a run that cannot be checked is not started.
+/// Makes the references that the plan requests. Fails when there are none: a run that cannot be checked is not started.
 pub(crate) fn references(
     plan: &ServePlan,
     prepared: &Prepared,
