@@ -9,7 +9,7 @@ use tacho_record::ResultKind;
 
 use self::command::Flags;
 use crate::tables::headings::{order, row};
-use crate::{Error, json::write_text, results, tables::markdown::Table};
+use crate::{Error, json::finite, json::write_text, results, tables::markdown::Table};
 
 /// Files that earlier reports and other tools leave next to results.
 const NOT_RESULTS: [&str; 5] =
@@ -163,18 +163,6 @@ impl Dashboard {
         let write = |name: &str, text: String| write_text(&directory.join(name), &text);
         write("benchmark_results.md", self.markdown())?;
         write("benchmark_results.json", dumps(&self.rows()))
-    }
-}
-
-/// Replaces numbers that JSON cannot represent.
-fn finite(value: Value) -> Value {
-    match value {
-        Value::Float(number) if !number.is_finite() => Value::Null,
-        Value::List(items) => Value::List(items.into_iter().map(finite).collect()),
-        Value::Dict(values) => {
-            Value::Dict(values.iter().map(|(key, value)| (key.to_owned(), finite(value.clone()))).collect())
-        }
-        other => other,
     }
 }
 

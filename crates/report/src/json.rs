@@ -162,3 +162,18 @@ view! {
 pub(crate) fn rate(rate: f64) -> Value {
     if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") }
 }
+
+/// Numbers that JSON cannot represent become `null`.
+pub(crate) fn finite(value: Value) -> Value {
+    map_floats(value, &|number| if number.is_finite() { number.into() } else { Value::Null })
+}
+
+pub(crate) fn map_floats(value: Value, change: &dyn Fn(f64) -> Value) -> Value {
+    let item = |(key, value): (&str, &Value)| (key.to_owned(), map_floats(value.clone(), change));
+    match value {
+        Value::Float(number) => change(number),
+        Value::List(items) => items.into_iter().map(|item| map_floats(item, change)).collect(),
+        Value::Dict(dict) => Value::Dict(dict.iter().map(item).collect()),
+        other => other,
+    }
+}

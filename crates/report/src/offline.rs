@@ -12,7 +12,7 @@ use tacho_core::dict;
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 
-use crate::{Error, json::write_text, style::two};
+use crate::{Error, json::finite, json::write_text, style::two};
 
 pub fn text(record: &OfflineRecord) -> String {
     let mut lines = match &record.measured {
@@ -70,23 +70,13 @@ pub fn save_record(path: &Path, record: &OfflineRecord) -> Result<(), Error> {
 
 /// Writes a result file, indented as by Python, without a final newline.
 pub fn save(path: &Path, value: &Value, indent: usize) -> Result<(), Error> {
-    let text = dumps_indented(&without_nan(value), indent);
+    let text = dumps_indented(&finite(value.clone()), indent);
     write_text(path, &text)
 }
 
 /// Writes records in PyTorch's format, on one line.
 pub fn save_records(path: &Path, records: Vec<Value>) -> Result<(), Error> {
     write_text(path, &dumps(&Value::List(records)))
-}
-
-/// Numbers that JSON cannot represent become `null`.
-fn without_nan(value: &Value) -> Value {
-    match value {
-        Value::Float(number) if !number.is_finite() => Value::Null,
-        Value::List(items) => Value::List(items.iter().map(without_nan).collect()),
-        Value::Dict(dict) => Value::Dict(dict.iter().map(|(key, item)| (key.to_owned(), without_nan(item))).collect()),
-        other => other.clone(),
-    }
 }
 
 /// The part of a result file about the engine.

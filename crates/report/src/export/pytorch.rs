@@ -7,7 +7,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::RunRecord;
 
 use crate::Error;
-use crate::json::{Detail, ResultFile, write_text};
+use crate::json::{Detail, ResultFile, map_floats, write_text};
 
 /// The metrics that get a record, in order.
 const METRICS: [&str; 12] = [
@@ -32,18 +32,20 @@ const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 /// `result_filename` is the user's name for the file, if any.
 pub fn records(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Vec<Value> {
     let benchmark = benchmark(result, args, result_filename);
-    let mut model = Dict::new();
-    model.set("name", args.get("model").cloned());
     let mut extra = result.clone();
     for key in METRICS.iter().chain(&LEFT_OUT) {
         extra.remove(key);
     }
-    let record = |name: &str, value: &Value| {
-        let metric = dict! { "name": name, "benchmark_values": vec![value.clone()], "extra_info": extra.clone() };
-        let record = dict! { "benchmark": benchmark.clone(), "model": model.clone(), "metric": metric };
-        without_infinities(Value::Dict(record))
-    };
-    METRICS.iter().filter_map(|name| Some(record(name, result.get(name)?))).collect()
+    let one = |name: &str, value: &Value| record(&benchmark, args, name, vec![value.clone()].into(), extra.clone());
+    METRICS.iter().filter_map(|name| Some(one(name, result.get(name)?))).collect()
+}
+
+/// The record of a metric. This format writes infinities as strings.
+pub(crate) fn record(benchmark: &Dict, args: &Dict, name: &str, values: Value, extra: Dict) -> Value {
+    let metric = dict! { "name": name, "benchmark_values": values, "extra_info": extra };
+    let model = dict! { "name": args.get("model").cloned() };
+    let record = dict! { "benchmark": benchmark.clone(), "model": model, "metric": metric };
+    map_floats(record.into(), &|number| if number.is_infinite() { "inf".into() } else { number.into() })
 }
 
 /// Writes the records of `record` to `path`; a run without any of the metrics leaves no file.
@@ -75,16 +77,4 @@ fn benchmark(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Dict 
         "use_compile": !(mode.as_str() == Some("0") || eager),
     };
     dict! { "name": "vLLM benchmark", "extra_info": extra }
-}
-
-/// This format writes infinities as strings.
-fn without_infinities(value: Value) -> Value {
-    match value {
-        Value::Float(number) if number.is_infinite() => Value::from("inf"),
-        Value::List(items) => Value::List(items.into_iter().map(without_infinities).collect()),
-        Value::Dict(dict) => {
-            Value::Dict(dict.iter().map(|(key, value)| (key.to_owned(), without_infinities(value.clone()))).collect())
-        }
-        other => other,
-    }
 }

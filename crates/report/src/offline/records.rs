@@ -7,6 +7,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::EngineNote;
 
 use super::floats;
+use crate::export::pytorch::record;
 
 pub(super) struct Metric {
     pub(super) name: String,
@@ -17,17 +18,8 @@ pub(super) struct Metric {
 /// One record per metric. `args` are all flags with their final values.
 pub(super) fn records(engine: &EngineNote, args: &Dict, output_json: &Path, metrics: Vec<Metric>) -> Vec<Value> {
     let benchmark = benchmark(engine, args, output_json);
-    let mut model = Dict::new();
-    model.set("name", args.get("model").cloned());
-    let record = |metric: Metric| {
-        let entry = dict! {
-            "name": metric.name,
-            "benchmark_values": floats(&metric.values),
-            "extra_info": metric.extra,
-        };
-        plain(Value::Dict(dict! { "benchmark": benchmark.clone(), "model": model.clone(), "metric": entry }))
-    };
-    metrics.into_iter().map(record).collect()
+    let one = |metric: Metric| record(&benchmark, args, &metric.name, floats(&metric.values), metric.extra);
+    metrics.into_iter().map(one).collect()
 }
 
 fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
@@ -49,16 +41,4 @@ fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
         extra.set("sim_profile", profile.as_str());
     }
     dict! { "name": "vLLM benchmark", "extra_info": extra }
-}
-
-/// This format writes infinities as strings.
-fn plain(value: Value) -> Value {
-    match value {
-        Value::Float(number) if number.is_infinite() => Value::from("inf"),
-        Value::List(items) => Value::List(items.into_iter().map(plain).collect()),
-        Value::Dict(dict) => {
-            Value::Dict(dict.iter().map(|(key, item)| (key.to_owned(), plain(item.clone()))).collect())
-        }
-        other => other,
-    }
 }
