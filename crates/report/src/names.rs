@@ -44,11 +44,6 @@ pub fn result_path(setup: &Setup, directory: Option<&Path>, name: Option<&str>) 
     directory.map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name))
 }
 
-/// The path next to a result: its extension replaced by `suffix`, such as `pytorch.json`.
-pub fn side_path(result: &Path, suffix: &str) -> PathBuf {
-    result.with_extension(suffix)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,11 +54,5 @@ mod tests {
         assert_eq!(part_of_name(".."), "..");
         assert_eq!(part_of_name("Qwen3-8B.Q4 (x)"), "Qwen3-8B.Q4 (x)");
         assert!(part_of_name(&"é".repeat(1_000_000)).len() <= MAX_MODEL_BYTES);
-    }
-
-    #[test]
-    fn side_files_replace_the_last_extension() {
-        assert_eq!(side_path(Path::new("out.d/r.x.json"), "pytorch.json"), Path::new("out.d/r.x.pytorch.json"));
-        assert_eq!(side_path(Path::new("out.d/res"), "timeline.html"), Path::new("out.d/res.timeline.html"));
     }
 }

@@ -15,7 +15,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
-use tacho_report::{Progress, json::try_writing, names, offline as report};
+use tacho_report::{Progress, json::try_writing, offline as report};
 use tacho_run::offline::{
     EngineError, EngineMaker, LatencyPlan, LogTap, Measured, MmProcessorPlan, OfflinePlan, PlanKind, PythonEngine,
     PythonSpec, Sampling, Source, StartupPlan, WorkerSource, find_python,
@@ -320,7 +320,7 @@ fn save(record: &OfflineRecord, path: &Path, namespace: impl FnOnce() -> Dict) -
     report::save_record(path, record)?;
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
         for (ending, records) in report::records(record, &namespace(), path) {
-            report::save_records(&names::side_path(path, &ending), records)?;
+            report::save_records(&path.with_extension(ending), records)?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::Task;
 use tacho_record::RunRecord;
 use tacho_report::html::timeline::{self, Thresholds};
-use tacho_report::{Error, names, plots::dataset};
+use tacho_report::{Error, plots::dataset};
 use tacho_run::serve::Prepared;
 use tacho_workload::{PrefixSharing, WorkloadStats};
 
@@ -44,12 +44,12 @@ pub(super) fn draw(
     let textless = record.setup.task != Task::Generation;
     if args.report.plot_timeline {
         let (low, high) = args.report.thresholds()?;
-        let path = names::side_path(result, "timeline.html");
+        let path = result.with_extension("timeline.html");
         let drawn = || timeline::save(record, Thresholds(low, high), &path);
         report_chart(sink, ("Timeline plot", "No timeline data to plot"), textless, &path, drawn);
     }
     if args.report.plot_dataset_stats {
-        let path = names::side_path(result, "dataset_stats.png");
+        let path = result.with_extension("dataset_stats.png");
         let words = ("Dataset statistics plot", "No data available for dataset statistics plot");
         report_chart(sink, words, textless, &path, || dataset::save(record, note, &path));
     }

@@ -84,7 +84,7 @@ impl Destination {
     pub(super) fn save_side(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<()> {
         let wanted = std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty());
         if let Some(path) = self.path(args, record).filter(|_| wanted) {
-            let (side, name) = (names::side_path(&path, "pytorch.json"), args.report.result_filename.as_deref());
+            let (side, name) = (path.with_extension("pytorch.json"), args.report.result_filename.as_deref());
             pytorch::save(record, detail(args), &args.final_namespace(), name, &side)?;
         }
         Ok(())

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use tacho_args::Values;
 use tacho_core::secret::{REDACTED, redact_words};
-use tacho_report::names;
 use tacho_rowlog::Stored;
 use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
@@ -89,7 +88,7 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
 
 /// The path, or the first numbered variant that does not exist.
 fn unused(path: &Path) -> PathBuf {
-    let numbered = |number: u32| names::side_path(path, &format!("{number}.{ENDING}"));
+    let numbered = |number: u32| path.with_extension(format!("{number}.{ENDING}"));
     std::iter::once(path.to_owned()).chain((2..).map(numbered)).find(|path| !path.exists()).unwrap_or(path.to_owned())
 }
 

@@ -58,7 +58,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     if let Some(record) = last.as_ref().filter(|_| files.iter().any(Option::is_some)) {
         let directory = args.report.result_dir.as_ref().map(PathBuf::from);
         let whole = names::result_path(&record.setup, directory.as_deref(), args.report.result_filename.as_deref());
-        let path = names::side_path(&whole, "sweep.json");
+        let path = whole.with_extension("sweep.json");
         let json = dumps_indented(&points::json(loads[0].key(), &rows, &files), 4);
         write_text(&path, &json)?;
         inform(args, &format!("saved: {}   (all loads together)", path.display()));

@@ -97,7 +97,7 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     let Some(last) = records.last().filter(|_| !files.is_empty()) else { return Ok(()) };
     let directory = args.report.result_dir.as_ref().map(PathBuf::from);
     let whole = names::result_path(&last.setup, directory.as_deref(), args.report.result_filename.as_deref());
-    let path = names::side_path(&whole, "runs.json");
+    let path = whole.with_extension("runs.json");
     let names: Vec<String> = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     let json = dumps_indented(&multi_run::json(&runs, &names), 4);
     write_text(&path, &json)?;
