@@ -125,8 +125,11 @@ pub fn documents(pass: &Pass<'_>, warmup: f64, fresh: &[bool]) -> (Vec<String>, 
     (lines, dict! { "warm_up_time": warmup, "passes": vec![pass.to_json()] })
 }
 
-/// Upstream's line about a batch with this number of requests and tokens, and its file.
-pub fn throughput(requests: usize, tokens: u64, seconds: f64) -> (String, Dict) {
+/// Upstream's line about a batch of requests, and its file.
+pub fn throughput<'r>(requests: impl IntoIterator<Item = &'r Request>, seconds: f64) -> (String, Dict) {
+    let tokens = |request: &Request| request.prompt_len.saturating_add_signed(request.output_len);
+    let (requests, tokens) =
+        requests.into_iter().fold((0_usize, 0), |(count, sum), request| (count + 1, sum + tokens(request)));
     let (per_second, tokens_per_second) = (requests as f64 / seconds, tokens as f64 / seconds);
     let file = dict! {
         "elapsed_time": seconds,

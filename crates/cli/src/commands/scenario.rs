@@ -175,26 +175,14 @@ pub(crate) fn long_document(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
     let warm_up = WorkloadSpec::LongDocument(LongDocumentSpec { warm_up: true, ..args.spec.clone() });
     let measured = WorkloadSpec::LongDocument(args.spec.clone());
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
-    if args.execution != Execution::Engine {
-        return long_document_on_server(args, &scenario, warm_up, measured);
+    let executed = |seconds: f64| format!("Time to execute all requests: {seconds:.4} secs");
+    if args.execution == Execution::Engine {
+        let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: true, beam: false };
+        if let Some((_, done)) = scenario.on_engine(&[&warm_up, &measured], sampling)? {
+            print(&[WARM_UP.to_owned(), executed(done[0].seconds), START.to_owned(), executed(done[1].seconds)])?;
+        }
+        return Ok(Exit::Done);
     }
-    let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: true, beam: false };
-    if let Some((_, done)) = scenario.on_engine(&[&warm_up, &measured], sampling)? {
-        print(&[WARM_UP.to_owned(), executed(done[0].seconds), START.to_owned(), executed(done[1].seconds)])?;
-    }
-    Ok(Exit::Done)
-}
-
-fn executed(seconds: f64) -> String {
-    format!("Time to execute all requests: {seconds:.4} secs")
-}
-
-fn long_document_on_server(
-    args: &LongDocumentArgs,
-    scenario: &Scenario<'_>,
-    warm_up: WorkloadSpec,
-    measured: WorkloadSpec,
-) -> anyhow::Result<Exit> {
     let workload = (measured, args.spec.documents * args.spec.repeat_count);
     scenario.on_server((args.execution, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
         // A closed pipe must not end the run.
@@ -218,23 +206,16 @@ pub(crate) fn prefix_caching(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     let headline =
         |requests: &[Request]| [sampled(requests, args.spec.repeat_count), starts.iter().cloned().collect()].concat();
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &headline };
-    if args.execution != Execution::Engine {
-        return prefix_caching_on_server(args, &scenario);
-    }
-    let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: args.detokenize, beam: false };
+    let cost = |seconds: f64| format!("cost time {}", float_repr(seconds));
     let spec = WorkloadSpec::PrefixCaching(args.spec.clone());
-    if let Some((_, done)) = scenario.on_engine(&[&spec], sampling)? {
-        print(&[cost(done[0].seconds)])?;
+    if args.execution == Execution::Engine {
+        let sampling = Sampling { n: 1, temperature: 0.0, ignore_eos: false, detokenize: args.detokenize, beam: false };
+        if let Some((_, done)) = scenario.on_engine(&[&spec], sampling)? {
+            print(&[cost(done[0].seconds)])?;
+        }
+        return Ok(Exit::Done);
     }
-    Ok(Exit::Done)
-}
-
-fn cost(seconds: f64) -> String {
-    format!("cost time {}", float_repr(seconds))
-}
-
-fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -> anyhow::Result<Exit> {
-    let workload = (WorkloadSpec::PrefixCaching(args.spec.clone()), args.spec.num_prompts * args.spec.repeat_count);
+    let workload = (spec, args.spec.num_prompts * args.spec.repeat_count);
     scenario.on_server((args.execution, &[]), workload, None, &|_| {}, |screen, mut online, prepared| {
         // A closed pipe must not end the run.
         let (first, second) = online.twice(prepared, &|first| drop(screen.print(&[cost(first.measured.duration)])))?;
@@ -254,28 +235,19 @@ fn prefix_caching_on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>) -
 pub(crate) fn prioritization(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let scenario = Scenario { batch: &args.batch, interrupt: &interrupt, headline: &|_| Vec::new() };
-    if args.execution != Execution::Engine {
-        return prioritization_on_server(args, &scenario);
-    }
-    let sampling = Sampling { n: args.n, temperature: 1.0, ignore_eos: true, detokenize: args.detokenize, beam: false };
     let spec = WorkloadSpec::Prioritization(args.spec.clone());
-    if let Some((requests, done)) = scenario.on_engine(&[&spec], sampling)? {
-        let (line, file) = throughput(&requests, done[0].seconds);
-        print(&[line])?;
-        scenario.save_json(file)?;
+    if args.execution == Execution::Engine {
+        let (n, detokenize) = (args.n, args.detokenize);
+        let sampling = Sampling { n, temperature: 1.0, ignore_eos: true, detokenize, beam: false };
+        if let Some((requests, done)) = scenario.on_engine(&[&spec], sampling)? {
+            let (line, file) = scenario::throughput(&requests, done[0].seconds);
+            print(&[line])?;
+            scenario.save_json(file)?;
+        }
+        return Ok(Exit::Done);
     }
-    Ok(Exit::Done)
-}
-
-/// The output line and result file of vLLM's script.
-fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
-    let tokens = requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).sum();
-    scenario::throughput(requests.len(), tokens, seconds)
-}
-
-fn prioritization_on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>) -> anyhow::Result<Exit> {
     let fixed = [("--temperature", "1.0"), ("--top-p", "1.0")];
-    let workload = (WorkloadSpec::Prioritization(args.spec.clone()), args.spec.num_prompts);
+    let workload = (spec, args.spec.num_prompts);
     let adjust = |plan: &mut ServePlan| {
         plan.traffic.payload.ignore_eos = true;
         if args.n > 1 {
@@ -292,8 +264,7 @@ fn prioritization_on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>) 
         let requests = prepared.requests.all()?.into_owned();
         let record = online.run(prepared)?;
         let done = requests.iter().zip(&record.measured.samples).filter(|(_, sample)| sample.success());
-        let done: Vec<Request> = done.map(|(request, _)| request.clone()).collect();
-        let (line, mut file) = throughput(&done, record.measured.duration);
+        let (line, mut file) = scenario::throughput(done.map(|(request, _)| request), record.measured.duration);
         screen.print(&[line])?;
         let priorities: Vec<i64> = requests.iter().map(|request| priority_of(request).unwrap_or(0)).collect();
         screen.print(&scenario::priorities(&priorities, &record, &mut file))?;

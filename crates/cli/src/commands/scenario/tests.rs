@@ -267,7 +267,7 @@ fn priorities_are_the_scripts() {
                 assert!(requests.iter().all(|request| text(request) == case["prompt_of_all"]), "{name}");
             }
         }
-        let (line, file) = super::throughput(&requests, case["elapsed"].as_f64().unwrap());
+        let (line, file) = tacho_report::scenario::throughput(&requests, case["elapsed"].as_f64().unwrap());
         assert_eq!(Value::from(vec![line]), case["stdout"], "{name}");
         let file: Value = serde_json::from_str(&json::dumps(&file.into())).unwrap();
         assert_eq!(file, case["output_json"], "{name}");
