@@ -39,7 +39,6 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), ArgumentError> {
     check_own(args)
 }
 
-/// Rejects invalid values of a class.
 pub(super) fn check_class(args: &ServeArgs) -> Result<(), ArgumentError> {
     check_content(&args.content)?;
     check_backend(args)?;
@@ -83,8 +82,7 @@ fn check_load(load: &LoadArgs) -> Result<(), ArgumentError> {
     let rate = load.probe_request_rate;
     ensure(rate == 0.0 || rate >= SLOWEST_PROBE, || {
         ArgumentError::range("--probe-request-rate", float_repr(rate), "0 for none, or 0.000001 or more")
-    })?;
-    Ok(())
+    })
 }
 
 fn check_ramp(load: &LoadArgs) -> Result<(), ArgumentError> {
@@ -223,7 +221,6 @@ fn check_content(content: &ContentArgs) -> Result<(), ArgumentError> {
     })
 }
 
-/// Rejects features that the backend does not support.
 fn check_backend(args: &ServeArgs) -> Result<(), ArgumentError> {
     let backend = args.target.backend();
     let name = backend.name();
@@ -286,23 +283,21 @@ fn check_dataset(args: &ServeArgs) -> Result<(), ArgumentError> {
             ArgumentError::other(format!("--chat-template-kwargs {text}: must be a JSON object, such as {example}"))
         })?;
     }
-    let limits =
-        dataset.flags.mm_limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
-    ensure(limits.is_some(), || bad_mm_limits(&dumps(&dataset.flags.mm_limits)))?;
+    let limits = &dataset.flags.mm_limits;
+    let counts = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+    ensure(counts, || bad_mm_limits(&dumps(limits)))?;
     if args.own.workload.is_some() {
         return Ok(());
     }
     check_own_rows(args)?;
     match &dataset.path {
         None if dataset.flags.dataset_command.is_some() => {}
-        Some(path) => {
-            ensure(!kind.is_made_up(), || {
-                ArgumentError::other(format!(
-                    "cannot use the {name} dataset with --dataset-path {path}, since it reads no file: remove it, or pass the \
-                     --dataset-name of the file"
-                ))
-            })?;
-        }
+        Some(path) => ensure(!kind.is_made_up(), || {
+            ArgumentError::other(format!(
+                "cannot use the {name} dataset with --dataset-path {path}, since it reads no file: remove it, or pass the \
+                 --dataset-name of the file"
+            ))
+        })?,
         None => ensure(kind.is_made_up(), || ArgumentError::Other {
             text: format!("--dataset-name {name} needs --dataset-path with its file, directory or Hub id"),
             hint: suggest::source(name),
@@ -332,7 +327,6 @@ fn timed_names() -> String {
     format!("--dataset-name {}", timed.copied().collect::<Vec<_>>().join(", "))
 }
 
-/// A command or a map describes the rows of `custom`.
 fn check_own_rows(args: &ServeArgs) -> Result<(), ArgumentError> {
     let (dataset, flags) = (&args.dataset, &args.dataset.flags);
     let multi_turn = flags.has_own_rows() && args.multi_turn().is_some();
