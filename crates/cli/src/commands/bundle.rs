@@ -22,7 +22,7 @@ use tacho_run::serve::{Contact, prepare, save_workload, workload_digest};
 
 use self::plan::{Recipe, Source};
 use super::{compare::sides::log_of, selfcheck, serve};
-use crate::exit::{Exit, note, saved, shown};
+use crate::exit::{Exit, note, saved};
 use crate::{args::bundle::BundleArgs, args::program::build, args::selfcheck::SelfcheckArgs};
 
 pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
@@ -203,9 +203,4 @@ fn refuse_secrets(member: &Member) -> anyhow::Result<()> {
         bail!("{} holds a secret of this command or its environment after {before:?}: remove it first", member.name);
     }
     Ok(())
-}
-
-/// A path in messages.
-pub(super) fn named(path: &Path) -> String {
-    shown(path)
 }

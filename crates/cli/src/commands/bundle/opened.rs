@@ -16,9 +16,8 @@ use tacho_run::rebuild::{Changes, rebuild};
 use tacho_workload::hub::Hub;
 use tempfile::TempDir;
 
-use super::named;
 use super::plan::{Recipe, Source, recorded};
-use crate::{commands::serve::log::of_command, commands::serve::with_window};
+use crate::{commands::serve::log::of_command, commands::serve::with_window, exit::shown as named};
 
 /// The Hub's cache: nothing in a bundle makes this machine download.
 pub(super) fn offline_hub() -> Hub {

@@ -16,7 +16,7 @@ use tacho_report::style::{fold, harmless_line};
 
 use super::opened::Opened;
 use super::plan::{Recomputed, Source};
-use crate::{args::bundle::VerifyArgs, args::program::build, exit::Exit};
+use crate::{args::bundle::VerifyArgs, args::program::build, exit::Exit, exit::shown};
 
 /// Relative difference of a metric that is computed from lists in decimal instead of a log.
 const OF_LISTS: f64 = 1e-6;
@@ -63,7 +63,7 @@ impl Verified {
 
     fn text(&self, path: &Path, opened: &Opened) -> String {
         let (width, _) = tacho_report::style::screen();
-        let mut lines = vec![format!("{}: {}", super::named(path), verdict(&self.findings))];
+        let mut lines = vec![format!("{}: {}", shown(path), verdict(&self.findings))];
         for finding in &self.findings {
             let word = if finding.weight == Weight::Invalid { "invalid" } else { "remark" };
             lines.extend(fold(&format!("  {word}[{}]: {}", finding.check.name(), finding.text), width, 4));
