@@ -169,6 +169,24 @@ mod tests {
         }
     }
 
+    fn rank() -> RankUse {
+        RankUse {
+            rank: 1,
+            machine: "node3".into(),
+            planned: 7,
+            requests: 5,
+            p50_lateness_ms: Some(0.1),
+            p99_lateness_ms: Some(0.2),
+            max_lateness_ms: Some(0.3),
+            busy: Some(0.5),
+            clock_bound_ms: Some(0.01),
+            clock_drift_ms: Some(-0.02),
+            calendar_offset_ms: Some(-3.0),
+            calendar_bound_ms: Some(0.4),
+            lost: Some("gone".into()),
+        }
+    }
+
     #[test]
     fn measurements_come_back() {
         let mut server = ServerMetrics::default();
@@ -210,21 +228,7 @@ mod tests {
                 let (driver, cuda) = (Some("550.54".into()), Some("12.4".into()));
                 Telemetry { gpus: vec!["H200".into()], driver, cuda, ..telemetry }
             },
-            ranks: vec![RankUse {
-                rank: 1,
-                machine: "node3".into(),
-                planned: 7,
-                requests: 5,
-                p50_lateness_ms: Some(0.1),
-                p99_lateness_ms: Some(0.2),
-                max_lateness_ms: Some(0.3),
-                busy: Some(0.5),
-                clock_bound_ms: Some(0.01),
-                clock_drift_ms: Some(-0.02),
-                calendar_offset_ms: Some(-3.0),
-                calendar_bound_ms: Some(0.4),
-                lost: Some("gone".into()),
-            }],
+            ranks: vec![rank()],
             missed_rows: Some(3),
             ..Measured::default()
         };

@@ -118,21 +118,7 @@ fn report(
         if base.len() == 1 { "pair" } else { "pairs" },
         short_tick(seconds.round())
     );
-    let mut warnings = side_warnings(base, new);
-    for decision in decisions {
-        let left_out = decision.left_out(base.len());
-        if left_out > 0 {
-            warnings.push(format!(
-                "warning[client_unreliable]: {left_out} of {} pairs are left out of {}: other work held the client's cores and may have changed it by over 5%; free a core for it",
-                base.len(), decision.effect.key
-            ));
-        }
-    }
-    if load.own.check_outputs.is_some() && !load.content.is_greedy() {
-        warnings.push(format!("warning[outputs_sampled]: {}", Caveat::OutputsSampled.text()));
-    }
-    let differs = differs(base, new);
-    let delivered = delivered(base, new);
+    let (warnings, differs, delivered) = (warnings(load, outcome), differs(base, new), delivered(base, new));
     let view = AbTestView {
         gate: GateView {
             failures,
@@ -168,6 +154,23 @@ fn report(
         writeln!(out, "{}", harmless_line(&finding.text()))?;
     }
     Ok(())
+}
+
+fn warnings(load: &ServeArgs, Outcome { base, new, decisions, .. }: &Outcome<anyhow::Error>) -> Vec<String> {
+    let mut warnings = side_warnings(base, new);
+    for decision in decisions {
+        let left_out = decision.left_out(base.len());
+        if left_out > 0 {
+            warnings.push(format!(
+                "warning[client_unreliable]: {left_out} of {} pairs are left out of {}: other work held the client's cores and may have changed it by over 5%; free a core for it",
+                base.len(), decision.effect.key
+            ));
+        }
+    }
+    if load.own.check_outputs.is_some() && !load.content.is_greedy() {
+        warnings.push(format!("warning[outputs_sampled]: {}", Caveat::OutputsSampled.text()));
+    }
+    warnings
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

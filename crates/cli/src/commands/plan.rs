@@ -29,15 +29,15 @@ pub(crate) fn run(plan: &PlanArgs) -> anyhow::Result<Exit> {
     args.plot.as_deref().map_or(Ok(()), check_writable)?;
     let planner = Planner::new(spec(plan, &workload)?)?;
     let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
+    let none = |why: String| say(&[why]).map(|()| Exit::Gate);
     let ((replicas, range), largest, headroom, limiting) = match planner.plan()? {
         Plan::Feasible { replicas, largest_rate, headroom, limiting } => (replicas, largest_rate, headroom, limiting),
         Plan::Infeasible(violations) => {
-            say(&[format!("no rate meets the SLOs: a single request violates {}", joined(&violations))])?;
-            return Ok(Exit::Gate);
+            return none(format!("no rate meets the SLOs: a single request violates {}", joined(&violations)));
         }
         Plan::TooFewReplicas => {
-            say(&[format!("{} replicas do not sustain {} requests/s within the SLOs", args.max_replicas, args.rate)])?;
-            return Ok(Exit::Gate);
+            let max = args.max_replicas;
+            return none(format!("{max} replicas do not sustain {} requests/s within the SLOs", args.rate));
         }
     };
     let (limiting, suffix) = match limiting.is_empty() {
@@ -62,9 +62,9 @@ pub(crate) fn run(plan: &PlanArgs) -> anyhow::Result<Exit> {
     lines.extend(compared(&planner, &measured)?);
     let warnings = inputs::of_results(Some("measured"), measured.iter().map(|one| &one.run.fields));
     lines.extend(warnings.iter().cloned());
-    lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
+    let machine = &planner.spec().machine.name;
+    lines.push(format!("predicted with profile {machine}, not measured"));
     if let Some(path) = &args.plot {
-        let machine = &planner.spec().machine.name;
         // The first violated SLO; its value and the other violations are below it.
         let (factor, reached) = limiting.split_once(" (").unwrap_or((&limiting, ""));
         let at = if reached.is_empty() { String::new() } else { reached.replacen(')', "", 1) + suffix };

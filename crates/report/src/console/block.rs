@@ -135,18 +135,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
         (4, facts::cost(record)),
         (6, facts::client(record)),
     ];
-    let failures = facts::failures(record);
-    if !failures.is_empty() {
-        let lines = failures.iter().enumerate().flat_map(|(at, text)| {
-            let mut lines = labeled(if at == 0 { "failed" } else { "" }, text, style.width);
-            if !style.verbose && lines.len() > FAILURE {
-                lines.truncate(FAILURE);
-                lines[FAILURE - 1] += " …";
-            }
-            lines
-        });
-        parts.push(Part::new("failed", 1, lines.collect()));
-    }
+    parts.extend(failed(record, style));
     for (rank, fact) in facts {
         parts.extend(fact.map(|(label, text)| Part::new(label, rank, labeled(label, &text, style.width))));
     }
@@ -173,6 +162,19 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     }
     parts.push(Part::new("", 0, vec![title("", '=')]));
     parts
+}
+
+fn failed(record: &RunRecord, style: BlockStyle) -> Option<Part> {
+    let failures = facts::failures(record);
+    let lines = failures.iter().enumerate().flat_map(|(at, text)| {
+        let mut lines = labeled(if at == 0 { "failed" } else { "" }, text, style.width);
+        if !style.verbose && lines.len() > FAILURE {
+            lines.truncate(FAILURE);
+            lines[FAILURE - 1] += " …";
+        }
+        lines
+    });
+    (!failures.is_empty()).then(|| Part::new("failed", 1, lines.collect()))
 }
 
 /// The warnings, the most severe first; on a full screen the others have one line each.

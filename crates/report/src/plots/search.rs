@@ -33,10 +33,8 @@ impl Outcome {
 
 /// A criterion as a label, such as `P99 TTFT ≤ 200 ms`.
 fn label(criterion: &Criterion) -> String {
-    let words = in_words(&criterion.metric);
-    let unit = words.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
     let sign = if criterion.is_upper() { "≤" } else { "≥" };
-    format!("{} {sign} {} {unit}", bare(&criterion.metric), short_tick(criterion.target())).trim_end().to_owned()
+    format!("{} {sign} {}{}", bare(&criterion.metric), short_tick(criterion.target()), unit_of(&criterion.metric))
 }
 
 /// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`.
@@ -47,7 +45,7 @@ pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
     let criteria: Vec<Criterion> = criteria.filter_map(|text| text.parse().ok()).collect();
     let variable = entry.text("variable")?;
     let panels: Vec<Panel> =
-        criteria.iter().filter_map(|one| panel(one, &criteria, variable, entry, (&levels, runs))).collect();
+        criteria.iter().map(|one| panel(one, &criteria, variable, entry, (&levels, runs))).collect();
     let point = |outcome: Outcome| {
         let (name, color) = outcome.style();
         LegendEntry::Point(color, name.into())
@@ -91,13 +89,12 @@ fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
 
 /// The head of the page: the estimate, its range, and why the search stopped.
 pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
-    let load = in_words(entry.text("variable").unwrap_or("load"));
-    let unit = load.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
-    let max = number(entry, "max_measured");
+    let load = entry.text("variable").unwrap_or("load");
+    let (unit, max) = (unit_of(load), number(entry, "max_measured"));
     let none = if entry.text("verdict") == Some("unlimited") { "Any" } else { "No" };
     let sentence = max.map_or_else(
-        || format!("{none} {} met the SLO.", bare(entry.text("variable").unwrap_or("load"))),
-        |max| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(max)),
+        || format!("{none} {} met the SLO.", bare(load)),
+        |max| format!("The SLO is met at {}{unit}, the largest load measured and met.", short_tick(max)),
     );
     let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
     let slos = criteria.iter().filter_map(|text| Some(label(&text.as_str()?.parse().ok()?)));
@@ -119,13 +116,13 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let judged: Vec<&Dict> = runs.iter().copied().filter(judged).collect();
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)
         .verdict_with(tone, &sentence, &reasons, None)
-        .card("Measured and met", &max.map_or_else(|| "–".to_owned(), |max| format!("{} {unit}", short_tick(max))), "");
+        .card("Measured and met", &max.map_or_else(|| "–".to_owned(), |max| format!("{}{unit}", short_tick(max))), "");
     match Answer::of(entry) {
         Some(Answer { estimate, low, high }) => {
             let high = high.map_or_else(|| "no upper bound".to_owned(), short);
             head.card(
                 "Estimate at the SLO",
-                &format!("{} {unit}", short(estimate)),
+                &format!("{}{unit}", short(estimate)),
                 &format!("95% CI {} – {high}", short(low)),
             )
         }
@@ -180,31 +177,32 @@ fn outcome_of(level: &Dict, criteria: &[Criterion]) -> Outcome {
     }
 }
 
+/// The loads, values, outcomes and doubts of a criterion, by load.
+fn points(criterion: &Criterion, criteria: &[Criterion], levels: &[&Dict]) -> Vec<(f64, f64, Outcome, &'static str)> {
+    let each = |level: &&Dict| {
+        let (x, y) = (load(level)?, compared(level, &criterion.metric)?);
+        let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
+        let outcome = match outcome_of(level, criteria) {
+            // Another condition is not met.
+            Outcome::NotMet if is("sustained") && criterion.is_met(y) => Outcome::Met,
+            other => other,
+        };
+        Some((x, y, outcome, if is("client_unreliable") { ", client unreliable" } else { "" }))
+    };
+    let mut all: Vec<_> = levels.iter().filter_map(each).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
 fn panel(
     criterion: &Criterion,
     criteria: &[Criterion],
     variable: &str,
     entry: &Dict,
     (levels, runs): (&[&Dict], &[&Dict]),
-) -> Option<Panel> {
+) -> Panel {
     let (metric, limit) = (criterion.metric.as_str(), criterion.target());
-    let point = |level: &Dict| Some((load(level)?, compared(level, metric)?));
-    let doubt = |level: &Dict| match level.get("client_unreliable") {
-        Some(Value::Bool(true)) => ", client unreliable",
-        _ => "",
-    };
-    let each = |level: &&Dict| {
-        let (x, y) = point(level)?;
-        let is_sustained = level.get("sustained") == Some(&Value::Bool(true));
-        let outcome = match outcome_of(level, criteria) {
-            // Another condition is not met.
-            Outcome::NotMet if is_sustained && criterion.is_met(y) => Outcome::Met,
-            other => other,
-        };
-        Some((x, y, outcome, doubt(level)))
-    };
-    let mut all: Vec<(f64, f64, Outcome, &str)> = levels.iter().filter_map(each).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all = points(criterion, criteria, levels);
     // Values far beyond the SLO would compress everything else.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
     let (x, y) = (in_words(variable), words_of(levels, metric));
@@ -236,19 +234,18 @@ fn panel(
         let points = of().map(|(load, value, ..)| (*load, value.min(top))).collect();
         series.push(Series::Points { name: name.to_owned(), points, fill, hints });
     }
-    let beyond = all.iter().filter(|one| one.1 > top);
-    series.extend(
-        beyond
-            .map(|(load, value, ..)| Series::Note { at: (*load, top), lines: vec![format!("↑ {}", short(*value))] }),
-    );
+    let beyond = |(load, value, ..): &(f64, f64, Outcome, &str)| {
+        (*value > top).then(|| Series::Note { at: (*load, top), lines: vec![format!("↑ {}", short(*value))] })
+    };
+    series.extend(all.iter().filter_map(beyond));
     series.extend(answer(entry, limit, unit_of(variable)));
-    Some(Panel {
+    Panel {
         title: if criteria.len() > 1 { vec![format!("{y} against {x}")] } else { Vec::new() },
         x: AxisSpec::over(x.as_str(), ScaleKind::Linear, all.iter().map(|one| one.0)),
         y: AxisSpec::linear(y.as_str(), 0.0, top * 1.08),
         grid: Grid::Both,
         series,
-    })
+    }
 }
 
 /// The confidence interval of a metric at a load: the means of the bounds of its runs. `None` if no run has one.

@@ -45,45 +45,12 @@ impl Attempt {
     fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
         let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
         let plain = self.url.strip_prefix("https").map(|rest| format!("http{rest}"));
+        if let FailureKind::Http(status) = kind
+            && let Some(advice) = self.refused(status, error)
+        {
+            return Some(advice);
+        }
         let advice = match kind {
-            FailureKind::Http(401 | 403) if self.signs_in => {
-                "the server does not accept the credential: check the sign-in flags and what they may access"
-            }
-            FailureKind::Http(401 | 403) if self.keyed => {
-                "the server does not accept the key: check --api-key, OPENAI_API_KEY or --header"
-            }
-            FailureKind::Http(401 | 403) => "the server wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
-            FailureKind::Http(404) => {
-                return Some(format!(
-                    "the server has no {}, or no such model: check --endpoint, --base-url and --model",
-                    self.endpoint
-                ));
-            }
-            FailureKind::Http(405) => "the path takes no requests: check --endpoint and --backend",
-            FailureKind::Http(429) => {
-                "the server limits the rate of requests: lower --request-rate or --max-concurrency, raise its limit, or \
-                 pass --retries N"
-            }
-            FailureKind::Http(400 | 413 | 422) if speaks_of(&CONTEXT) => {
-                "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
-                 pass --max-model-len N to leave out long requests"
-            }
-            FailureKind::Http(400 | 422) if self.endpoint.ends_with("chat/completions") && speaks_of(&["messages"]) => {
-                "this path expects chat messages: use --backend openai-chat"
-            }
-            FailureKind::Http(400 | 422) if speaks_of(&FIELDS) => {
-                let named =
-                    OWN_FIELDS.iter().filter(|name| error.contains(**name)).map(|name| format!("\"{name}\": null"));
-                let named = named.collect::<Vec<_>>().join(", ");
-                let fields = if named.is_empty() { "\"FIELD\": null" } else { &named };
-                return Some(format!(
-                    "the server refuses a field that tacho sends: --extra-body '{{{fields}}}' removes it"
-                ));
-            }
-            FailureKind::Http(400) if error.ends_with("(400)") => {
-                "the server gives no reason; some refuse IDs that are not UUIDs, or unknown fields: try --no-request-id, and \
-                 --extra-body '{\"ignore_eos\": null}'"
-            }
             FailureKind::Http(400 | 426 | 497) if plain.is_none() && speaks_of(&["https"]) => {
                 "the server speaks TLS: pass --base-url https://..."
             }
@@ -111,6 +78,53 @@ impl Attempt {
                 "if the server speaks TLS, pass --base-url https://..."
             }
             FailureKind::TimedOut => "raise --timeout, or lower the load",
+            _ => return None,
+        };
+        Some(advice.to_owned())
+    }
+
+    /// Advice for a status by which the server itself refuses the requests.
+    fn refused(&self, status: u16, error: &str) -> Option<String> {
+        let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
+        let advice = match status {
+            401 | 403 if self.signs_in => {
+                "the server does not accept the credential: check the sign-in flags and what they may access"
+            }
+            401 | 403 if self.keyed => {
+                "the server does not accept the key: check --api-key, OPENAI_API_KEY or --header"
+            }
+            401 | 403 => "the server wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
+            404 => {
+                return Some(format!(
+                    "the server has no {}, or no such model: check --endpoint, --base-url and --model",
+                    self.endpoint
+                ));
+            }
+            405 => "the path takes no requests: check --endpoint and --backend",
+            429 => {
+                "the server limits the rate of requests: lower --request-rate or --max-concurrency, raise its limit, or \
+                 pass --retries N"
+            }
+            400 | 413 | 422 if speaks_of(&CONTEXT) => {
+                "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
+                 pass --max-model-len N to leave out long requests"
+            }
+            400 | 422 if self.endpoint.ends_with("chat/completions") && speaks_of(&["messages"]) => {
+                "this path expects chat messages: use --backend openai-chat"
+            }
+            400 | 422 if speaks_of(&FIELDS) => {
+                let named =
+                    OWN_FIELDS.iter().filter(|name| error.contains(**name)).map(|name| format!("\"{name}\": null"));
+                let named = named.collect::<Vec<_>>().join(", ");
+                let fields = if named.is_empty() { "\"FIELD\": null" } else { &named };
+                return Some(format!(
+                    "the server refuses a field that tacho sends: --extra-body '{{{fields}}}' removes it"
+                ));
+            }
+            400 if error.ends_with("(400)") => {
+                "the server gives no reason; some refuse IDs that are not UUIDs, or unknown fields: try --no-request-id, and \
+                 --extra-body '{\"ignore_eos\": null}'"
+            }
             _ => return None,
         };
         Some(advice.to_owned())
