@@ -167,6 +167,12 @@ pub trait EventSink {
     fn event(&self, event: RunEvent);
 }
 
+impl<F: Fn(RunEvent)> EventSink for F {
+    fn event(&self, event: RunEvent) {
+        self(event);
+    }
+}
+
 /// Discards all events.
 impl EventSink for () {
     fn event(&self, _event: RunEvent) {}

@@ -36,8 +36,13 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     let plan = plan(args, &experiment)?;
     let server = if simulator.is_some() { "the simulator".to_owned() } else { servers.join(", ") };
     let screen = screen(&args.live, false)?;
-    let levels = Levels { screen: &screen };
-    levels.say(answer::header(&server, &args.flags));
+    screen.event(RunEvent::status(answer::header(&server, &args.flags)));
+    // One line per run of the search, and everything but its other lines.
+    let levels = |event| match event {
+        RunEvent::Status(Note::Sweep { brief, .. }) if !brief.is_empty() => screen.event(RunEvent::status(brief)),
+        RunEvent::Status(Note::Sweep { .. } | Note::Command(..) | Note::Table { .. }) => {}
+        other => screen.event(other),
+    };
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone()).of_search(store);
     let (report, answers) = sla(&plan, commands.tools(&files)).map_err(|error| match error {
@@ -85,25 +90,4 @@ fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
         first_run: (variable == LoadVariable::RequestRate).then_some(FIRST_RUN * args.flags.budget),
         flags: SearchFlags { budget: BUDGET, seconds: BUDGET },
     })
-}
-
-/// Shows one line per run of a search, and everything but its other lines.
-struct Levels<'s> {
-    screen: &'s dyn EventSink,
-}
-
-impl Levels<'_> {
-    fn say(&self, text: String) {
-        self.screen.event(RunEvent::status(text));
-    }
-}
-
-impl EventSink for Levels<'_> {
-    fn event(&self, event: RunEvent) {
-        match event {
-            RunEvent::Status(Note::Sweep { brief, .. }) if !brief.is_empty() => self.say(brief),
-            RunEvent::Status(Note::Sweep { .. } | Note::Command(..) | Note::Table { .. }) => {}
-            other => self.screen.event(other),
-        }
-    }
 }

@@ -35,24 +35,17 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     interrupt.measuring();
     tracing::info!(clients = plan.num_clients, conversations = conversations.len(), "holding conversations");
     let screen = Screen::open(&args.live, false, Progress::Shown)?;
-    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &ScreenSink(&screen))?;
+    let sink = |event| match event {
+        // Standard output has the conversations and the tables.
+        RunEvent::Status(Note::Client(lines)) => {
+            // A closed pipe must not end the run.
+            let _ = lines.lines().try_for_each(|line| writeln!(DeferredStderr, "{}", harmless_line(line)));
+        }
+        event => screen.event(event),
+    };
+    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &sink)?;
     screen.close();
     report(args, &result, generator)
-}
-
-/// Prints client messages to standard error; standard output has the conversations and the tables.
-struct ScreenSink<'s>(&'s Screen);
-
-impl EventSink for ScreenSink<'_> {
-    fn event(&self, event: RunEvent) {
-        match &event {
-            RunEvent::Status(Note::Client(lines)) => {
-                // A closed pipe must not end the run.
-                let _ = lines.lines().try_for_each(|line| writeln!(DeferredStderr, "{}", harmless_line(line)));
-            }
-            _ => self.0.event(event),
-        }
-    }
 }
 
 /// Parameters of generated conversations: names and values.

@@ -86,7 +86,13 @@ fn serve_once(
     }
     let has_media = prepared.requests.kept().iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();
-    let record = run(&plan.serve, prepared, stop, &Bars(sink))?;
+    // Only progress bars and warnings: the status lines of a serving run do not belong to this command.
+    let bars = |event| {
+        if !matches!(event, RunEvent::Status(_)) {
+            sink.event(event);
+        }
+    };
+    let record = run(&plan.serve, prepared, stop, &bars)?;
     match served(&record, has_media) {
         // Stopped before the first response: the interrupt is the cause.
         Err(Error::AllFailed { .. }) if stop.draining() => Err(Error::Stopped),
@@ -99,17 +105,6 @@ fn reset(caller: &Caller) -> bool {
     caller
         .post("/reset_prefix_cache", caller.user_headers(), b"")
         .is_ok_and(|answer| (200..300).contains(&answer.status))
-}
-
-/// Passes only progress bars and warnings on: the status lines of a serving run do not belong to this command.
-struct Bars<'a>(&'a dyn EventSink);
-
-impl EventSink for Bars<'_> {
-    fn event(&self, event: RunEvent) {
-        if !matches!(event, RunEvent::Status(_)) {
-            self.0.event(event);
-        }
-    }
 }
 
 fn served(record: &RunRecord, has_media: bool) -> Result<Throughput, Error> {

@@ -58,7 +58,13 @@ impl Online<'_> {
 
     /// Like `run`, but failed requests are a result; calls `tested` when the warm-up requests are complete.
     pub fn run_tested(&self, prepared: Prepared, tested: &(dyn Fn() + Sync)) -> Result<RunRecord, Error> {
-        run(&self.plan, prepared, self.stop, &Tested { sink: self.sink, tested })
+        let sink = |event| {
+            if matches!(event, RunEvent::Status(Note::WarmupDone)) {
+                tested();
+            }
+            self.sink.event(event);
+        };
+        run(&self.plan, prepared, self.stop, &sink)
     }
 
     /// Sends the requests twice, first with a cold cache. `completed` is called after the first pass. Without the
@@ -132,19 +138,4 @@ fn reusable(requests: &[Request], tokenizer: Option<&Tokenizer>) -> (f64, f64) {
     let Some(tokenizer) = tokenizer else { return (0.0, 0.0) };
     let sharing = PrefixSharing::new(requests, tokenizer);
     (sharing.cached_share(), sharing.cached_again as f64 / sharing.tokens.max(1) as f64)
-}
-
-/// Notifies when the warm-up requests are complete.
-struct Tested<'a> {
-    sink: &'a dyn EventSink,
-    tested: &'a (dyn Fn() + Sync),
-}
-
-impl EventSink for Tested<'_> {
-    fn event(&self, event: RunEvent) {
-        if matches!(event, RunEvent::Status(Note::WarmupDone)) {
-            (self.tested)();
-        }
-        self.sink.event(event);
-    }
 }
