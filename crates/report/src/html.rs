@@ -6,7 +6,7 @@ pub(crate) mod hero;
 pub mod run;
 pub mod timeline;
 
-use std::io::{self, Write};
+use std::{fmt, io, io::Write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::ZlibEncoder};
@@ -61,12 +61,12 @@ pub(crate) struct Document<'a> {
     pub(crate) script: &'a str,
 }
 
-impl Document<'_> {
-    /// Writes the page as a single file that loads nothing else.
-    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+/// The page as a single file that loads nothing else.
+impl fmt::Display for Document<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Document { policy, body, data, script, .. } = self;
         write!(
-            out,
+            f,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
              style-src 'unsafe-inline'{policy}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
@@ -83,10 +83,7 @@ pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
     let body = format!("<header>\n{}</header>\n<main>\n{body}</main>\n", head.html());
     let figures = in_script(&tacho_core::json::dumps(&figures.into_value()));
     let data = format!("<script type=\"application/json\" id=\"figures\">{figures}</script>\n");
-    let mut out = Vec::new();
-    let document = Document { title: &head.title, policy: "", body: &body, data: &data, script: FIGURES };
-    document.write(&mut out).expect("writing to memory does not fail");
-    String::from_utf8_lossy(&out).into_owned()
+    Document { title: &head.title, policy: "", body: &body, data: &data, script: FIGURES }.to_string()
 }
 
 /// A table that scrolls by itself; `class` styles the cell of a row and a column.

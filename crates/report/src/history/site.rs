@@ -51,10 +51,7 @@ pub fn index(title: &str, entries: &[Entry]) -> String {
     );
     let data = in_script(&dumps(&data(entries, &all).into()));
     let data = format!("<script type=\"application/json\" id=\"history\">{data}</script>\n");
-    let mut out = Vec::new();
-    let document = Document { title, policy: "", body: &body, data: &data, script: SCRIPT };
-    document.write(&mut out).expect("writing to memory does not fail");
-    String::from_utf8_lossy(&out).into_owned()
+    Document { title, policy: "", body: &body, data: &data, script: SCRIPT }.to_string()
 }
 
 const FILTERS: &str = "<div class=\"filters\"><label>Filter <input id=\"filter\" type=\"search\" size=\"30\" \

@@ -54,5 +54,5 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
          <script type=\"application/octet-stream\" id=\"rows\">{}</script>\n",
         packed(&rows)?
     );
-    Document { title: &head.title, policy: "", body: &body, data: &data, script: SCRIPT }.write(out)
+    write!(out, "{}", Document { title: &head.title, policy: "", body: &body, data: &data, script: SCRIPT })
 }

@@ -16,10 +16,7 @@ pub(super) fn page() -> String {
                 <div class=\"verdict\" id=\"status\" role=\"status\"><b>Connecting</b>\
                 <progress id=\"progress\" max=\"100\" value=\"0\" style=\"width:100%\"></progress></div>\n\
                 <div class=\"cards\" id=\"cards\"></div></header>\n<main></main>\n";
-    let document = Document { title: "tacho", policy: "; connect-src 'self'", body, data: "", script: SCRIPT };
-    let mut out = Vec::new();
-    document.write(&mut out).expect("writing to memory does not fail");
-    String::from_utf8_lossy(&out).into_owned()
+    Document { title: "tacho", policy: "; connect-src 'self'", body, data: "", script: SCRIPT }.to_string()
 }
 
 pub(super) fn event(snapshot: &Snapshot) -> String {
