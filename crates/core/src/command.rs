@@ -5,6 +5,7 @@ use crate::Mutex;
 use crate::secret::redact_known;
 use std::io::{self, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::str::Chars;
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, ffi::OsString, os::unix::process::CommandExt, sync::Arc, thread::JoinHandle};
 
@@ -25,6 +26,46 @@ pub fn shell(launcher: &[OsString], line: &str) -> Command {
     }
     command.args(["-c", line]);
     command
+}
+
+/// The words of a command, by the quoting rules of a POSIX shell. Fails with what is missing at its end.
+pub fn words(text: &str) -> Result<Vec<String>, &'static str> {
+    let unclosed = "no closing quotation";
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next().ok_or(unclosed)? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => double_quoted(&mut rest, word.get_or_insert_default()).ok_or(unclosed)?,
+            '\\' => word.get_or_insert_default().push(rest.next().ok_or("no escaped character")?),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn double_quoted(rest: &mut Chars<'_>, word: &mut String) -> Option<()> {
+    loop {
+        match rest.next()? {
+            '"' => return Some(()),
+            '\\' => match rest.next()? {
+                c @ ('"' | '\\') => word.push(c),
+                c => word.extend(['\\', c]),
+            },
+            c => word.push(c),
+        }
+    }
 }
 
 /// A process in a group of its own. Unless it has exited, dropping it ends the group.
@@ -156,6 +197,13 @@ mod tests {
         assert_eq!(messages.last_line(Duration::from_secs(5)), "ValueError: no [31m rows\u{fffd}");
         assert_eq!(last_line(""), "");
         assert_eq!(last_line(&"y".repeat(9999)).len(), SHOWN);
+    }
+
+    #[test]
+    fn commands_split_as_in_a_shell() {
+        assert_eq!(words(r#"a 'b c' "d \" \n" e\ f'' """#).unwrap(), ["a", "b c", "d \" \\n", "e f", ""]);
+        assert_eq!(words(r#"a 'b c' "d \"e" f\ g '' h"#).unwrap(), ["a", "b c", "d \"e", "f g", "", "h"]);
+        assert_eq!(["a 'b", "a \\", "  "].map(|text| words(text).is_ok()), [false, false, true]);
     }
 
     #[test]

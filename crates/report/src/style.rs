@@ -156,7 +156,8 @@ pub fn command_lines(words: &[String], width: usize) -> String {
     lines.join(" \\\n    ")
 }
 
-fn quoted(words: &[String]) -> Vec<String> {
+/// Words as a shell reads them.
+pub(crate) fn quoted(words: &[String]) -> Vec<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),

@@ -1,5 +1,9 @@
 //! The command of a run, reduced to the flags that affect its result.
 
+use tacho_core::command::words;
+
+use crate::style::quoted;
+
 /// Flags for files and display, and whether a value follows.
 const NOT_NEEDED: [(&str, bool); 16] = [
     ("--card", true),
@@ -19,10 +23,11 @@ const NOT_NEEDED: [(&str, bool); 16] = [
     ("--quiet", false),
     ("--no-charts", false),
 ];
-/// The words of a shell command, without the program's path and the flags for output.
+/// The words of a shell command, quoted, without the program's path and the flags for output.
 pub(super) fn to_repeat(command: &str) -> Vec<String> {
-    let mut words = words(command).into_iter();
-    let mut kept: Vec<String> = words.next().map(|program| program_name(&program)).into_iter().collect();
+    let mut words = words(command).unwrap_or_default().into_iter();
+    let name = |path: String| path.rsplit('/').next().unwrap_or("tacho").to_owned();
+    let mut kept: Vec<String> = words.next().map(name).into_iter().collect();
     while let Some(word) = words.next() {
         let (flag, has_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
         match NOT_NEEDED.iter().find(|(known, _)| *known == flag) {
@@ -31,26 +36,7 @@ pub(super) fn to_repeat(command: &str) -> Vec<String> {
             None => kept.push(word),
         }
     }
-    kept
-}
-
-fn program_name(path: &str) -> String {
-    path.trim_matches('\'').rsplit('/').next().unwrap_or("tacho").to_owned()
-}
-
-/// Splits at spaces outside quotes; the quotes stay.
-fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
-    for character in command.chars() {
-        quoted ^= character == '\'' && !word.ends_with('\\');
-        if character.is_whitespace() && !quoted {
-            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
-        } else {
-            word.push(character);
-        }
-    }
-    words.extend((!word.is_empty()).then_some(word));
-    words
+    quoted(&kept)
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ fn hostile_texts_stay_in_their_place() {
         record.provenance.server.engine = Some(text.to_owned());
         record.provenance.dataset = Some(text.to_owned());
         record.provenance.tacho = Some(text.to_owned());
-        record.provenance.command = Some(format!("tacho serve {text} '{text}"));
+        record.provenance.command = Some(format!("tacho serve {text} '{text}'"));
         let card = of_record(&record, &About { warnings: vec![text.to_owned()], ..About::default() });
         assert_fits(&card);
         let harmful = |text: &String| text.chars().any(|c| c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c));

@@ -1,6 +1,6 @@
 //! The flags of a recorded command line.
 
-use tacho_core::json::Value;
+use tacho_core::{command::words, json::Value};
 
 /// Flags and their values, without the dashes.
 pub(super) struct Flags(Vec<(String, Value)>);
@@ -8,7 +8,7 @@ pub(super) struct Flags(Vec<(String, Value)>);
 impl Flags {
     /// Reads a shell command; its first two words are the program.
     pub(super) fn parse(command: &str) -> Self {
-        let words = split(command);
+        let words = words(command).unwrap_or_else(|_| command.split_whitespace().map(str::to_owned).collect());
         let mut flags = Vec::new();
         let mut at = 2;
         while let Some(word) = words.get(at) {
@@ -44,38 +44,9 @@ fn typed(text: &str) -> Value {
     }
 }
 
-/// The words of a shell command: separated by spaces, joined by quotes and backslashes.
-fn split(command: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = command.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some(open), close) if open == close => quote = None,
-            (Some('\''), other) => word.get_or_insert_default().push(other),
-            (_, '\\') => word.get_or_insert_default().extend(characters.next()),
-            (Some(_), other) => word.get_or_insert_default().push(other),
-            (None, open @ ('\'' | '"')) => {
-                quote = Some(open);
-                word.get_or_insert_default();
-            }
-            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
-            (None, other) => word.get_or_insert_default().push(other),
-        }
-    }
-    words.extend(word);
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_follow_the_shell() {
-        assert_eq!(split(r#"a 'b c' "d \"e" f\ g '' h"#), ["a", "b c", "d \"e", "f g", "", "h"]);
-    }
 
     #[test]
     fn values_have_types() {

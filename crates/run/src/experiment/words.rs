@@ -1,5 +1,6 @@
 //! Commands as lists of arguments: shell splitting, and the application of parameter sets.
 
+use tacho_core::command;
 use tacho_core::json::{Value, dumps, python_str};
 
 use super::{error::Error, grid::ParamSet};
@@ -14,46 +15,8 @@ pub(crate) fn spelled(load: f64) -> f64 {
 
 /// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
 pub fn split(flag: &'static str, text: &str) -> Result<Vec<String>, Error> {
-    let unbalanced = |what| Error::Quoting { flag, what };
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match rest.next().ok_or_else(|| unbalanced("no closing quotation"))? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '"' => double_quoted(&mut rest, word.get_or_insert_default())
-                .ok_or_else(|| unbalanced("no closing quotation"))?,
-            '\\' => {
-                let escaped = rest.next().ok_or_else(|| unbalanced("no escaped character"))?;
-                word.get_or_insert_default().push(escaped);
-            }
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
+    let words = command::words(text).map_err(|what| Error::Quoting { flag, what })?;
     if words.is_empty() { Err(Error::EmptyCommand { flag }) } else { Ok(words) }
-}
-
-fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
-    loop {
-        match rest.next()? {
-            '"' => return Some(()),
-            '\\' => match rest.next()? {
-                c @ ('"' | '\\') => word.push(c),
-                c => word.extend(['\\', c]),
-            },
-            c => word.push(c),
-        }
-    }
 }
 
 /// A command with the set's keys replaced or added, in their order. `flag` is named in errors.
@@ -163,10 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn commands_split_as_in_a_shell() {
-        assert_eq!(words(r#"a 'b c' "d \" \n" e\ f'' """#), ["a", "b c", "d \" \\n", "e f", ""]);
+    fn unclosed_and_empty_commands_are_refused() {
         assert!(matches!(split("--serve-cmd", "a 'b"), Err(Error::Quoting { .. })));
-        assert!(matches!(split("--serve-cmd", "a \\"), Err(Error::Quoting { .. })));
         assert!(matches!(split("--serve-cmd", "  "), Err(Error::EmptyCommand { .. })));
     }
 

@@ -8,30 +8,11 @@ use crate::args::help::suggest::advice;
 
 /// The error report of a command line, with its hints.
 fn report(line: &str) -> String {
-    let words = shell_words(line);
+    let words = tacho_core::command::words(line).unwrap();
     match parse(words.iter().map(Into::into)) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.report() + &advice(COMMANDS, &error),
     }
-}
-
-/// Splits a line into words, respecting single quotes.
-fn shell_words(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    let mut begun = false;
-    for c in line.chars() {
-        match c {
-            '\'' => (quoted, begun) = (!quoted, true),
-            ' ' if !quoted => {
-                words.push(String::new());
-                begun = false;
-            }
-            c => words.last_mut().expect("there is one").push(c),
-        }
-    }
-    words.retain(|word| !word.is_empty() || begun);
-    words
 }
 
 #[test]
