@@ -39,19 +39,11 @@ struct Requests {
     paced: bool,
 }
 
-/// One request, in seconds and tokens; `None` if the file lacks the list.
+/// One request.
 #[derive(Debug, Clone, PartialEq)]
 struct Request {
-    start: Option<f64>,
-    ttft: Option<f64>,
-    itl: Option<Vec<f64>>,
-    latency: f64,
-    input: Option<f64>,
-    output: Option<f64>,
-    queued: Option<f64>,
-    /// Delay from scheduled to sent.
-    delay: Option<f64>,
-    session: Option<u64>,
+    /// Without the values whose lists the file lacks.
+    row: Row<'static>,
     labels: Labels,
 }
 
@@ -82,7 +74,8 @@ impl StoredRun {
 
     /// Amount of detail: keys, and values of single requests.
     pub fn details(&self) -> usize {
-        let known = |row: &Request| 1 + usize::from(row.start.is_some()) + usize::from(row.ttft.is_some());
+        let known =
+            |Request { row, .. }: &Request| 1 + usize::from(row.start.is_some()) + usize::from(row.ttft.is_some());
         self.fields.iter().count() + self.requests.rows.iter().map(known).sum::<usize>()
     }
 
@@ -201,21 +194,20 @@ impl StoredRun {
 
     /// Latencies of all successful requests, in milliseconds; empty if the file lacks them.
     pub fn times_ms(&self, kind: MetricKind) -> Vec<f64> {
-        let ms = |of: fn(&Request) -> Option<f64>| {
-            self.requests.rows.iter().filter_map(of).map(|seconds| seconds * 1e3).collect()
-        };
+        let rows = || self.requests.rows.iter().map(|request| &request.row);
+        let ms = |of: fn(&Row<'_>) -> Option<f64>| rows().filter_map(of).map(|seconds| seconds * 1e3).collect();
         match kind {
             MetricKind::Ttft => ms(|row| row.ttft),
             MetricKind::Itl => {
-                self.requests.rows.iter().flat_map(|row| row.itl.iter().flatten()).map(|gap| gap * 1e3).collect()
+                rows().flat_map(|row| &row.gaps).flat_map(|gaps| gaps.iter()).map(|gap| gap * 1e3).collect()
             }
-            MetricKind::E2el => ms(|row| Some(row.latency)),
+            MetricKind::E2el => ms(|row| row.latency),
             MetricKind::ClientQueueTime => ms(|row| row.queued),
             MetricKind::Tpot => ms(|row| {
                 let tokens = row.output.filter(|tokens| *tokens > 1.0)?;
-                Some((row.latency - row.ttft?) / (tokens - 1.0))
+                Some((row.latency? - row.ttft?) / (tokens - 1.0))
             }),
-            MetricKind::E2elIncludingClientQueue => ms(|row| Some(row.latency + row.queued?)),
+            MetricKind::E2elIncludingClientQueue => ms(|row| Some(row.latency? + row.queued?)),
             MetricKind::AudioTtfp | MetricKind::AudioRtf | MetricKind::AudioDuration | MetricKind::AudioUnderrun => {
                 Vec::new()
             }
@@ -273,46 +265,10 @@ impl Rows for Requests {
         self.paced
     }
     fn of_sessions(&self) -> bool {
-        self.rows.first().is_some_and(|row| row.session.is_some())
+        self.rows.first().is_some_and(|request| request.row.session.is_some())
     }
-    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
-        self.rows.iter().enumerate().for_each(|(at, row)| see(at, row));
-    }
-}
-
-impl Row for Request {
-    fn start(&self) -> Option<f64> {
-        self.start
-    }
-    fn ttft(&self) -> Option<f64> {
-        self.ttft
-    }
-    fn gap_count(&self) -> Option<usize> {
-        self.itl.as_ref().map(Vec::len)
-    }
-    fn gaps(&self) -> Option<Cow<'_, [f64]>> {
-        self.itl.as_ref().map(Cow::from)
-    }
-    fn latency(&self) -> Option<f64> {
-        Some(self.latency)
-    }
-    fn delay(&self) -> Option<f64> {
-        self.delay
-    }
-    fn queued(&self) -> Option<f64> {
-        self.queued
-    }
-    fn input(&self) -> Option<f64> {
-        self.input
-    }
-    fn output(&self) -> Option<f64> {
-        self.output
-    }
-    fn session(&self) -> Option<u32> {
-        self.session.map(|session| session as u32)
-    }
-    fn good(&self) -> Option<bool> {
-        None
+    fn each(&self, see: &mut dyn FnMut(usize, &Row<'_>)) {
+        self.rows.iter().enumerate().for_each(|(at, request)| see(at, &request.row));
     }
 }
 
@@ -324,28 +280,29 @@ impl Requests {
         let (queue, sessions) = (lists.numbers("queue_times")?, lists.numbers("tacho.session")?);
         let (scheduled, sent) = (lists.numbers("tacho.scheduled")?, lists.numbers("tacho.sent")?);
         let (gaps, errors, labels) = (lists.gaps()?, lists.texts("errors")?, lists.labels()?);
-        let request = |at: usize| Request {
+        let row = |at: usize| Row {
             start: starts.at(at),
             ttft: ttfts.at(at),
-            itl: gaps.get(at).cloned(),
-            latency: lists.latencies[at],
+            gaps: gaps.get(at).map(|gaps| Cow::Owned(gaps.as_slice().into())),
+            latency: Some(lists.latencies[at]),
             input: inputs.at(at),
             output: outputs.at(at),
             queued: queue.at(at),
             delay: sent.at(at).zip(scheduled.at(at)).map(|(sent, scheduled)| sent - scheduled),
-            session: sessions.at(at).map(|session| session as u64),
-            labels: labels.get(at).cloned().unwrap_or_default(),
+            session: sessions.at(at).map(|session| session as u32),
+            ..Row::default()
         };
+        let request = |at: usize| Request { row: row(at), labels: labels.get(at).cloned().unwrap_or_default() };
         // Failed requests have no latency; the list of errors, if present, shows the cause.
         let good = |at: &usize| lists.latencies[*at] > 0.0 && errors.get(*at).is_none_or(String::is_empty);
         let mut rows: Vec<Request> = (0..lists.latencies.len()).filter(good).map(request).collect();
-        rows.sort_by(|a, b| a.start.unwrap_or(0.0).total_cmp(&b.start.unwrap_or(0.0)));
+        rows.sort_by(|a, b| a.row.start.unwrap_or(0.0).total_cmp(&b.row.start.unwrap_or(0.0)));
         let mut first = HashMap::new();
-        for (at, row) in rows.iter().enumerate() {
-            first.entry(row.session).or_insert(at);
+        for (at, request) in rows.iter().enumerate() {
+            first.entry(request.row.session).or_insert(at);
         }
-        if rows.iter().any(|row| row.session.is_some()) {
-            rows.sort_by_key(|row| first.get(&row.session).copied());
+        if rows.iter().any(|request| request.row.session.is_some()) {
+            rows.sort_by_key(|request| first.get(&request.row.session).copied());
         }
         let rate = dict.get("request_rate").and_then(Value::as_f64);
         Ok(Requests { rows, paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some() })
@@ -369,7 +326,8 @@ mod tests {
     #[test]
     fn successes_come_in_the_order_they_were_sent() {
         let run = run(DETAILED).unwrap();
-        let rows: Vec<_> = run.requests.rows.iter().map(|row| (row.latency, row.itl.clone().unwrap())).collect();
+        let rows = run.requests.rows.iter().map(|request| &request.row);
+        let rows: Vec<_> = rows.map(|row| (row.latency.unwrap(), row.gaps.as_ref().unwrap().to_vec())).collect();
         assert_eq!(rows, [(0.75, vec![0.125, 0.375]), (0.5, vec![0.25])]);
         assert_eq!(run.number("request_rate"), Some(f64::INFINITY));
         let value = |key: &str| run.spread(key).unwrap().value;

@@ -23,9 +23,9 @@ impl StoredRun {
         }
         let (mut rows, mut since) = (Vec::new(), 0.0);
         for run in runs {
-            let moved = run.requests.rows.iter().cloned().map(|mut row| {
-                row.start = row.start.map(|start| start + since);
-                row
+            let moved = run.requests.rows.iter().cloned().map(|mut request| {
+                request.row.start = request.row.start.map(|start| start + since);
+                request
             });
             rows.extend(moved);
             since += run.number("duration").unwrap_or(0.0);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{saturation::few_queues, spread::Spread, values::Values};
-use crate::{Sample, Samples, Setup, latency::successes, samples::by_sent::BySent};
+use crate::{Gaps, Sample, Samples, Setup, latency::successes, samples::by_sent::BySent};
 
 /// Beyond this number, gaps between tokens are thinned by whole requests: they would hardly narrow an interval.
 const MAX_GAPS: usize = 1 << 18;
@@ -17,48 +17,45 @@ pub trait Rows {
     /// Returns whether each belongs to a session. Those of one session are adjacent and not independent.
     fn of_sessions(&self) -> bool;
     /// Calls `see` for each with its position in send order, in the order of the source.
-    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row));
+    fn each(&self, see: &mut dyn FnMut(usize, &Row<'_>));
 }
 
-/// One request. `None` where the source does not have the value.
-pub trait Row {
-    /// Send time, seconds.
-    fn start(&self) -> Option<f64>;
+/// One request, in seconds and tokens. `None` where the source does not have the value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row<'a> {
+    /// Send time.
+    pub start: Option<f64>,
     /// Time to first token event.
-    fn ttft(&self) -> Option<f64>;
-    /// Number of gaps between its token events.
-    fn gap_count(&self) -> Option<usize>;
-    /// The gaps.
-    fn gaps(&self) -> Option<Cow<'_, [f64]>>;
+    pub ttft: Option<f64>,
+    /// The gaps between its token events.
+    pub gaps: Option<Cow<'a, Gaps>>,
     /// Time to last token event.
-    fn latency(&self) -> Option<f64>;
+    pub latency: Option<f64>,
     /// From scheduled to sent.
-    fn delay(&self) -> Option<f64>;
+    pub delay: Option<f64>,
     /// Wait for a concurrency slot.
-    fn queued(&self) -> Option<f64>;
+    pub queued: Option<f64>,
     /// Prompt tokens.
-    fn input(&self) -> Option<f64>;
+    pub input: Option<f64>,
     /// Output tokens.
-    fn output(&self) -> Option<f64>;
+    pub output: Option<f64>,
     /// Its session, where there are any.
-    fn session(&self) -> Option<u32>;
+    pub session: Option<u32>,
     /// Whether it met the goodput limits.
-    fn good(&self) -> Option<bool>;
+    pub good: Option<bool>,
     /// The sample, which has its generated media.
-    fn sample(&self) -> Option<&Sample> {
-        None
-    }
+    pub sample: Option<&'a Sample>,
 }
 
 /// Calls `see` for each; `None` if any call returns `None`.
-pub(super) fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
+pub(super) fn all(rows: &impl Rows, mut see: impl FnMut(usize, &Row<'_>) -> Option<()>) -> Option<()> {
     let mut whole = Some(());
     rows.each(&mut |index, row| whole = whole.and(see(index, row)));
     whole
 }
 
 /// A value of each, in send order; `None` where one is missing.
-pub(super) fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+pub(super) fn column(rows: &impl Rows, of: &dyn Fn(&Row<'_>) -> Option<f64>) -> Option<Vec<f64>> {
     let mut values = vec![0.0; rows.count()];
     all(rows, |index, row| {
         values[index] = of(row)?;
@@ -72,7 +69,7 @@ fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
     rows.of_sessions().then_some(())?;
     let mut units = vec![0; rows.count()];
     all(rows, |index, row| {
-        units[index] = row.session()?;
+        units[index] = row.session?;
         Some(())
     })?;
     let mut numbers = std::collections::HashMap::new();
@@ -92,20 +89,20 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
     }
     let scheduled = planned_arrivals(rows).filter(|_| units.is_none());
     let edge = units.as_ref().map_or_else(|| in_flight(rows), |_| 0);
-    let each = |of: &dyn Fn(&dyn Row) -> Option<f64>| {
+    let each = |of: &dyn Fn(&Row<'_>) -> Option<f64>| {
         Some(grouped(column(rows, of)?, units.as_deref(), scheduled.as_deref(), edge))
     };
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     match family {
-        "ttft" => each(&|row| row.ttft()),
-        "e2el" => each(&|row| row.latency()),
-        "client_queue_time" => each(&|row| row.queued()),
-        "e2el_including_client_queue" => each(&|row| sum(row.latency(), row.queued())),
-        "ttft_including_client_queue" => each(&|row| sum(row.ttft(), row.queued())),
-        "ttft_from_schedule" => each(&|row| sum(row.ttft(), row.delay())),
-        "e2el_from_schedule" => each(&|row| sum(row.latency(), row.delay())),
+        "ttft" => each(&|row| row.ttft),
+        "e2el" => each(&|row| row.latency),
+        "client_queue_time" => each(&|row| row.queued),
+        "e2el_including_client_queue" => each(&|row| sum(row.latency, row.queued)),
+        "ttft_including_client_queue" => each(&|row| sum(row.ttft, row.queued)),
+        "ttft_from_schedule" => each(&|row| sum(row.ttft, row.delay)),
+        "e2el_from_schedule" => each(&|row| sum(row.latency, row.delay)),
         "tpot" => each(&per_token),
-        "ntpot" => each(&|row| Some(row.latency()? / row.output().filter(|tokens| *tokens > 0.0)?)),
+        "ntpot" => each(&|row| Some(row.latency? / row.output.filter(|tokens| *tokens > 0.0)?)),
         "itl" => gaps(rows, units.as_deref(), scheduled.as_deref(), edge),
         "audio_ttfp" => each(&|row| audio(row, Sample::audio_ttfp)),
         "audio_rtf" => each(&|row| audio(row, Sample::audio_rtf)),
@@ -116,20 +113,20 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
 }
 
 /// A value of generated audio; NaN marks requests without one.
-fn audio(row: &dyn Row, of: fn(&Sample) -> Option<f64>) -> Option<f64> {
-    Some(of(row.sample()?).unwrap_or(f64::NAN))
+fn audio(row: &Row<'_>, of: fn(&Sample) -> Option<f64>) -> Option<f64> {
+    Some(of(row.sample?).unwrap_or(f64::NAN))
 }
 
 /// Scheduled times, where a plan fixed the arrivals; `None` where the source lacks them.
 fn planned_arrivals(rows: &impl Rows) -> Option<Vec<f64>> {
-    rows.paced().then(|| column(rows, &|row| Some(row.start()? - row.delay()?)))?
+    rows.paced().then(|| column(rows, &|row| Some(row.start? - row.delay?)))?
 }
 
 /// The mean number of requests in flight: about as many fill and drain the server. 0 where the source lacks the times.
 fn in_flight(rows: &impl Rows) -> usize {
     let (mut first, mut last, mut held) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
     let whole = all(rows, |_, row| {
-        let (start, latency) = (row.start()?, row.latency()?);
+        let (start, latency) = (row.start?, row.latency?);
         (first, last, held) = (first.min(start), last.max(start + latency), held + latency);
         Some(())
     });
@@ -168,8 +165,8 @@ fn arrival_gaps(times: &[f64], around: usize) -> Vec<f64> {
 }
 
 /// Time per token after the first; NaN for responses of one token.
-fn per_token(row: &dyn Row) -> Option<f64> {
-    let (ttft, latency, tokens) = (row.ttft()?, row.latency()?, row.output()?);
+fn per_token(row: &Row<'_>) -> Option<f64> {
+    let (ttft, latency, tokens) = (row.ttft?, row.latency?, row.output?);
     Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
 }
 
@@ -177,7 +174,7 @@ fn per_token(row: &dyn Row) -> Option<f64> {
 fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>, edge: usize) -> Option<Values> {
     let mut total = 0;
     all(rows, |_, row| {
-        total += row.start().and(row.ttft()).and(row.gap_count())?;
+        total += row.start.and(row.ttft).and(row.gaps.as_ref())?.len();
         Some(())
     })?;
     let step = total.div_ceil(MAX_GAPS).max(1);
@@ -185,7 +182,7 @@ fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>, edge
     all(rows, |index, row| {
         if index % step == 0 {
             let unit = units.map_or((index / step) as u32, |units| units[index]);
-            found.extend(row.gaps()?.iter().map(|gap| (*gap, unit)));
+            found.extend(row.gaps.as_ref()?.iter().map(|gap| (gap, unit)));
         }
         Some(())
     })?;
@@ -206,23 +203,23 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
         return Some(Spread::share_of(&good, throughput)?.withheld(few_queues(rows, "ttft").is_some()));
     }
     if !rows.paced() {
-        return Spread::rate_of_users(&amounts, &column(rows, &|row| row.latency())?, duration);
+        return Spread::rate_of_users(&amounts, &column(rows, &|row| row.latency)?, duration);
     }
     let mut ends = vec![(0.0, 0.0); rows.count()];
     all(rows, |index, row| {
-        let start = row.start()?;
-        ends[index] = (start - row.delay().unwrap_or(0.0), start + undisturbed(row)?);
+        let start = row.start?;
+        ends[index] = (start - row.delay.unwrap_or(0.0), start + undisturbed(row)?);
         Some(())
     })?;
     Spread::scheduled(&Values::single(amounts).with_edge(in_flight(rows)), &ends, duration)
 }
 
 /// Latency of a request without the stalls that later arrivals cause: none come after the last request of a run.
-fn undisturbed(row: &dyn Row) -> Option<f64> {
-    let Some((ttft, gaps)) = row.ttft().zip(row.gaps()).filter(|(_, gaps)| !gaps.is_empty()) else {
-        return row.latency();
+fn undisturbed(row: &Row<'_>) -> Option<f64> {
+    let Some((ttft, gaps)) = row.ttft.zip(row.gaps.as_ref()).filter(|(_, gaps)| !gaps.is_empty()) else {
+        return row.latency;
     };
-    let mut gaps = gaps.into_owned();
+    let mut gaps = gaps.to_vec();
     let middle = gaps.len() / 2;
     let median = *gaps.select_nth_unstable_by(middle, f64::total_cmp).1;
     Some(ttft + median * gaps.len() as f64)
@@ -234,7 +231,7 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
     let mut amounts = vec![0.0; count];
     let mut held = vec![(f64::INFINITY, 0.0_f64); count];
     all(rows, |index, row| {
-        let (start, latency, unit) = (row.start()?, row.latency()?, units[index] as usize);
+        let (start, latency, unit) = (row.start?, row.latency?, units[index] as usize);
         amounts[unit] += amount(row, key)?;
         held[unit] = (held[unit].0.min(start), held[unit].1.max(start + latency));
         Some(())
@@ -244,14 +241,14 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
 }
 
 /// Contribution of a request to a rate.
-fn amount(row: &dyn Row, key: &str) -> Option<f64> {
+fn amount(row: &Row<'_>, key: &str) -> Option<f64> {
     match key {
         "request_throughput" | "input_sequence_throughput" => Some(1.0),
-        "request_goodput" => row.good().map(|good| f64::from(u8::from(good))),
-        "audio_throughput" => Some(row.sample()?.audio().map_or(0.0, |audio| audio.duration)),
-        "image_throughput" => Some(row.sample()?.images().unwrap_or(0) as f64),
-        "output_throughput" => row.output(),
-        "total_token_throughput" => Some(row.input()? + row.output()?),
+        "request_goodput" => row.good.map(|good| f64::from(u8::from(good))),
+        "audio_throughput" => Some(row.sample?.audio().map_or(0.0, |audio| audio.duration)),
+        "image_throughput" => Some(row.sample?.images().unwrap_or(0) as f64),
+        "output_throughput" => row.output,
+        "total_token_throughput" => Some(row.input? + row.output?),
         _ => None,
     }
 }
@@ -287,53 +284,25 @@ impl Rows for Recorded<'_> {
     fn of_sessions(&self) -> bool {
         self.rows.sessions
     }
-    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
-        self.rows.each(|index, sample| see(index, &Held { sample, setup: self.setup }));
-    }
-}
-
-struct Held<'a> {
-    sample: &'a Sample,
-    setup: Option<&'a Setup>,
-}
-
-impl Row for Held<'_> {
-    fn start(&self) -> Option<f64> {
-        Some(self.sample.sent)
-    }
-    fn ttft(&self) -> Option<f64> {
-        Some(self.sample.ttft)
-    }
-    fn gap_count(&self) -> Option<usize> {
-        Some(self.sample.itl.len())
-    }
-    fn gaps(&self) -> Option<Cow<'_, [f64]>> {
-        Some(self.sample.itl.to_vec().into())
-    }
-    fn latency(&self) -> Option<f64> {
-        Some(self.sample.latency)
-    }
-    fn delay(&self) -> Option<f64> {
-        Some(self.sample.sent - self.sample.scheduled)
-    }
-    fn queued(&self) -> Option<f64> {
-        Some(self.sample.queue_time())
-    }
-    fn input(&self) -> Option<f64> {
-        Some(self.sample.prompt_len as f64)
-    }
-    fn output(&self) -> Option<f64> {
-        Some(self.sample.output_len as f64)
-    }
-    fn session(&self) -> Option<u32> {
-        self.sample.session.map(|(session, _)| session)
-    }
-    fn good(&self) -> Option<bool> {
-        let setup = self.setup.filter(|setup| setup.has_goodput())?;
-        Some(setup.limits_of(self.sample).is_none_or(|limits| limits.met(self.sample, 0.0)))
-    }
-    fn sample(&self) -> Option<&Sample> {
-        Some(self.sample)
+    fn each(&self, see: &mut dyn FnMut(usize, &Row<'_>)) {
+        let setup = self.setup.filter(|setup| setup.has_goodput());
+        let good = |sample: &Sample| Some(setup?.limits_of(sample).is_none_or(|limits| limits.met(sample, 0.0)));
+        self.rows.each(|index, sample| {
+            let row = Row {
+                start: Some(sample.sent),
+                ttft: Some(sample.ttft),
+                gaps: Some(Cow::Borrowed(&sample.itl)),
+                latency: Some(sample.latency),
+                delay: Some(sample.sent - sample.scheduled),
+                queued: Some(sample.queue_time()),
+                input: Some(sample.prompt_len as f64),
+                output: Some(sample.output_len as f64),
+                session: sample.session.map(|(session, _)| session),
+                good: good(sample),
+                sample: Some(sample),
+            };
+            see(index, &row);
+        });
     }
 }
 

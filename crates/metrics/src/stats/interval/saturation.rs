@@ -40,8 +40,8 @@ impl Saturation {
         if !rows.paced() || rows.of_sessions() || rows.count() < MIN_REQUESTS {
             return None;
         }
-        let arrival = |row: &dyn Row| Some(row.start()? - row.delay().unwrap_or(0.0));
-        let (arrivals, ends) = (last_of(rows, &arrival)?, last_of(rows, &|row| Some(row.start()? + row.latency()?))?);
+        let arrival = |row: &Row<'_>| Some(row.start? - row.delay.unwrap_or(0.0));
+        let (arrivals, ends) = (last_of(rows, &arrival)?, last_of(rows, &|row| Some(row.start? + row.latency?))?);
         let (latencies, others) = (latencies(rows)?, others_in_flight(&arrivals, &ends));
         let (latency, load) = (mean(&latencies), mean(&others));
         let squares: f64 = others.iter().map(|other| (other - load).powi(2)).sum();
@@ -85,18 +85,18 @@ pub fn few_queues(rows: &impl Rows, family: &str) -> Option<FewQueues> {
 /// Latency of each request from its scheduled time, as if all had the mean output length.
 fn latencies(rows: &impl Rows) -> Option<Vec<f64>> {
     let decoded = |output: f64| output - 1.0;
-    let lengths = last_of(rows, &|row| row.output());
+    let lengths = last_of(rows, &|row| row.output);
     let length = lengths.map_or(0.0, |lengths| decoded(mean(&lengths)));
     last_of(rows, &|row| {
-        let latency = row.latency()?;
-        let several = row.output().map(decoded).filter(|left| *left > 0.0).zip(row.ttft());
+        let latency = row.latency?;
+        let several = row.output.map(decoded).filter(|left| *left > 0.0).zip(row.ttft);
         let scaled = several.map_or(latency, |(left, ttft)| ttft + (latency - ttft) / left * length);
-        Some(row.delay().unwrap_or(0.0) + scaled)
+        Some(row.delay.unwrap_or(0.0) + scaled)
     })
 }
 
 /// A value of each of the last requests, in send order; `None` if one is missing.
-fn last_of(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+fn last_of(rows: &impl Rows, of: &dyn Fn(&Row<'_>) -> Option<f64>) -> Option<Vec<f64>> {
     let skipped = rows.count().saturating_sub(MAX_REQUESTS);
     let mut values = vec![0.0; rows.count() - skipped];
     all(rows, |index, row| {
