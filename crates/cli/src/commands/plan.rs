@@ -54,9 +54,7 @@ pub(crate) fn run(plan: &PlanArgs) -> anyhow::Result<Exit> {
         format!("limiting factor: {limiting}{suffix}"),
         "latency of one replica by load, in ms (95% range):".to_owned(),
     ];
-    if planner.is_repeated() {
-        lines.insert(0, repeated(planner.spec().arrivals.len()));
-    }
+    lines.splice(0..0, planner.is_repeated().then(|| repeated(planner.spec().arrivals.len())));
     let table = table(&levels);
     lines.extend(table.markdown().lines().map(str::to_owned));
     lines.extend(compared(&planner, &measured)?);
