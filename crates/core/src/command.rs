@@ -55,6 +55,16 @@ pub fn words(text: &str) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
+/// Words from which a shell reads these.
+pub fn quoted(words: &[String]) -> Vec<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect()
+}
+
 fn double_quoted(rest: &mut Chars<'_>, word: &mut String) -> Option<()> {
     loop {
         match rest.next()? {

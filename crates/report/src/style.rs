@@ -3,8 +3,8 @@
 use std::{fmt::Display, io::IsTerminal, os::fd::AsFd};
 
 use rustix::termios::tcgetwinsize;
-use tacho_core::json::float_repr;
 pub use tacho_core::shown::{harmless, harmless_line};
+use tacho_core::{command::quoted, json::float_repr};
 
 pub const WIDTH: usize = 50;
 
@@ -154,16 +154,6 @@ pub fn command_lines(words: &[String], width: usize) -> String {
         }
     }
     lines.join(" \\\n    ")
-}
-
-/// Words as a shell reads them.
-pub(crate) fn quoted(words: &[String]) -> Vec<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    words.iter().map(word).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The command of a run, reduced to the flags that affect its result.
 
-use tacho_core::command::words;
-
-use crate::style::quoted;
+use tacho_core::command::{quoted, words};
 
 /// Flags for files and display, and whether a value follows.
 const NOT_NEEDED: [(&str, bool); 16] = [

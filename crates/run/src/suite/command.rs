@@ -1,5 +1,6 @@
 //! Parameters of a test as arguments of a command, and command lines without secrets.
 
+use tacho_core::command::quoted;
 use tacho_core::json::{Dict, Value, dumps, python_str};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 
@@ -33,12 +34,7 @@ pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> 
 }
 
 pub(super) fn line(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    redact_words(words).iter().map(quoted).collect::<Vec<_>>().join(" ")
+    quoted(&redact_words(words)).join(" ")
 }
 
 pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
