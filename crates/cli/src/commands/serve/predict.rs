@@ -155,23 +155,22 @@ mod tests {
     }
 
     fn simulated(rate: f64, requests: u32, seed: u64) -> RunRecord {
-        let (rate, prompts, seed) = (as_it_falls(rate, requests, seed), requests.to_string(), (seed + 1).to_string());
-        let words = ["predict", "--num-prompts", &prompts, "--request-rate", &rate, "--random-input-len", "64"];
-        let more = ["--random-output-len", "16", "--seed", &seed, "--percentile-metrics", "ttft,e2el"];
-        let varied = ["--sim-profile", "h100-8b", "--random-range-ratio", "0.5"];
-        let words: Vec<String> = words.iter().chain(&more).chain(&varied).map(|word| (*word).to_owned()).collect();
-        let values = values_for(&PREDICT, &words).unwrap().unwrap();
-        let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
-        workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
+        let (rate, prompts, seed) = (as_it_falls(rate, requests, seed), requests.to_string(), seed + 1);
+        let load = ["--num-prompts", &prompts, "--request-rate", &rate, "--seed", &seed.to_string()];
+        predicted_with(&[&load[..], &["--random-range-ratio", "0.5"]].concat(), seed)
     }
 
     fn predicted(words: &[&str]) -> RunRecord {
+        predicted_with(words, 1)
+    }
+
+    fn predicted_with(words: &[&str], seed: u64) -> RunRecord {
         let general = ["predict", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
         let metrics = ["--percentile-metrics", "ttft,e2el"];
         let words: Vec<String> = general.iter().chain(&metrics).chain(words).map(|word| (*word).to_owned()).collect();
         let values = values_for(&PREDICT, &words).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
-        workload.record(&workload.machine, 1).unwrap()
+        workload.record(&workload.machine, seed).unwrap()
     }
 
     #[test]
