@@ -181,7 +181,6 @@ impl Values {
         Ok(())
     }
 
-    /// Rejects numbers outside of their flags' ranges.
     pub fn check_ranges(&self) -> Result<(), ArgumentError> {
         for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
             let number = match value {

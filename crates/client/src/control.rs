@@ -66,7 +66,6 @@ impl ProfilerCall {
     }
 }
 
-/// The server's response to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfilerResponse {
     Done,

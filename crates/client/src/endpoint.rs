@@ -30,7 +30,6 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
-/// The server under test and its connection settings.
 #[derive(Debug, Clone)]
 pub struct EndpointSpec {
     pub url: Url,

@@ -31,7 +31,6 @@ pub enum SignInSpec {
     },
     /// A bearer token of an OAuth 2 server, for a client's own credentials.
     OAuth(OAuthSpec),
-    /// AWS Signature Version 4.
     Aws(AwsSpec),
 }
 
@@ -71,7 +70,6 @@ impl SignInSpec {
     }
 }
 
-/// Seconds since 1970.
 fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -74,7 +74,6 @@ pub(crate) fn unmask(mut frames: &mut [u8]) {
     }
 }
 
-/// What a server sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message<'m> {
     Text(&'m [u8]),
@@ -170,7 +169,6 @@ fn broken(what: &str) -> Failure {
 }
 
 impl<'f> Frame<'f> {
-    /// The first frame, if it is complete.
     fn read(bytes: &'f [u8]) -> Result<Option<Self>, &'static str> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let (last, kind, short) = (first & 0x80 != 0, first & 0x0f, usize::from(second & 0x7f));

@@ -130,7 +130,6 @@ impl<'c> ClientWorker<'c> {
         self.prepared(index).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Fails a request that cannot be loaded.
     #[cold]
     fn fail_unloaded(&mut self, mut row: Observation, error: &io::Error) {
         row.sent = self.client.clock.now();
@@ -182,7 +181,6 @@ impl<'c> ClientWorker<'c> {
         }
     }
 
-    /// Polls the sockets and handles the ready ones.
     fn poll_sockets(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         let was_full = ready.len() >= sys::MAX_READY;

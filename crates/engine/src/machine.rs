@@ -110,7 +110,6 @@ impl From<Profile> for Machine {
 }
 
 impl Machine {
-    /// Parses a profile; `path` is for error messages.
     pub fn parse(text: &str, path: &str) -> Result<Machine, Error> {
         let wrong = |problem: String| Error::ProfileFile { path: path.to_owned(), problem };
         let file = json::parse(text).map_err(|error| wrong(error.to_string()))?;
@@ -165,7 +164,6 @@ impl Machine {
         steady
     }
 
-    /// Returns whether simulations with different seeds differ.
     pub fn is_noisy(&self) -> bool {
         let schedules = self.engine.async_scheduling && self.cost.schedule_noise + self.cost.schedule_drift > 0.0;
         self.noise > 0.0 || self.slowdown.is_some() || schedules

@@ -67,7 +67,6 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Sets the timeout of each read and write.
     pub(crate) fn limit(&self, limit: Option<Duration>) -> io::Result<()> {
         let socket = match self {
             Connection::Plain(stream) => stream,

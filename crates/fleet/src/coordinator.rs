@@ -125,7 +125,6 @@ impl Coordinator {
         state.stop.worker
     }
 
-    /// Whether a lost rank ends the run.
     pub fn is_given_up(&self) -> bool {
         let mut state = self.shared.state.lock();
         state.check_heartbeats();

@@ -2,7 +2,6 @@
 
 use std::{io, path::PathBuf};
 
-/// Why ranks cannot work together.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("--rank {rank} and --ranks {ranks} do not fit together: ranks count from 0")]

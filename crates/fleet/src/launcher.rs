@@ -6,7 +6,6 @@ use crate::{Error, hostlist};
 
 pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The settings of a launcher for this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherInfo {
     pub launcher: &'static str,

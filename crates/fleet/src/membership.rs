@@ -29,7 +29,6 @@ pub struct Policy {
     pub timeout: Duration,
     /// What the other ranks do when a rank is lost.
     pub on_lost: OnLost,
-    /// How rows reach rank 0.
     pub gather: Gather,
 }
 

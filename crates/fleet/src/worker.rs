@@ -39,7 +39,6 @@ pub struct Start {
 }
 
 impl Worker {
-    /// Joins rank 0, once it listens.
     pub fn join(
         member: &Membership,
         clock: SystemClock,
@@ -62,7 +61,6 @@ impl Worker {
         Ok(worker)
     }
 
-    /// The name of rank 0's log.
     pub fn log(&self) -> Option<&str> {
         self.log.as_deref()
     }

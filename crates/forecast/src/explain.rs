@@ -60,7 +60,6 @@ pub struct KnownModel<'a> {
     pub machine: Option<&'a Machine>,
 }
 
-/// Attributes the latencies of all successful requests.
 pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, ExplainError> {
     let mut replicas: BTreeMap<String, Vec<Stream>> = BTreeMap::new();
     let (mut tokens, mut events, mut coalesced) = (0.0, 0.0, 0.0);

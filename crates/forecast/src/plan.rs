@@ -69,7 +69,6 @@ pub enum PlanError {
     Engine(#[from] tacho_engine::Error),
 }
 
-/// A reason why a load is not sustainable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
     Slo {

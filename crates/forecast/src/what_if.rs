@@ -60,7 +60,6 @@ pub enum WhatIfError {
     Engine(#[from] tacho_engine::Error),
 }
 
-/// Other settings of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Setting {
     /// Limits by name; switches are 0 and 1.
@@ -127,7 +126,6 @@ fn is_switch(name: &str) -> bool {
     settable(name).is_some_and(|(_, limit)| matches!(limit(&mut EngineSpec::default()), Limit::Switch(_)))
 }
 
-/// A metric under other settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
     pub setting: Setting,
@@ -165,7 +163,6 @@ pub fn is_good_fit(held_out: f64) -> bool {
     held_out <= MAX_HELD_OUT_ERROR
 }
 
-/// A run and the model of its server.
 #[derive(Debug)]
 pub struct WhatIf {
     arrivals: Vec<Arrival>,
@@ -243,7 +240,6 @@ impl WhatIf {
         Some(((logs.iter().sum::<f64>() / logs.len() as f64).exp(), self.measured.value(metric)?))
     }
 
-    /// The metrics with other settings.
     pub fn forecast(&self, setting: &Setting) -> Result<Forecast, WhatIfError> {
         let (runs, widest) = self.simulated(setting)?;
         let values = METRICS.into_iter().filter_map(|metric| Some((metric, self.interval(metric, &runs)?)));

@@ -143,7 +143,6 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.count(before);
     }
 
-    /// Passes on the finished rows.
     fn flush(&mut self) {
         if !self.rows.is_empty() {
             // The receiver outlives the workers.

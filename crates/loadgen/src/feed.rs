@@ -28,7 +28,6 @@ impl<'a> Schedule<'a> {
         Schedule { offsets: timeline.eligible(), supply }
     }
 
-    /// The number of requests in the timeline.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len()
     }

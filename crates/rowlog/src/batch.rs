@@ -17,7 +17,6 @@ pub struct Row {
     pub observation: Observation,
 }
 
-/// A row as its two parts.
 type Parts<'a> = (&'a RequestInfo, &'a Observation);
 
 /// The columns of `rows`, in the order of the table.

@@ -114,7 +114,6 @@ fn lock(directory: &Path) -> Result<File, Error> {
     }
 }
 
-/// Deletes a file that may not exist.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path)(error)),

@@ -51,7 +51,6 @@ impl Stored {
         [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| directory.join(name).is_file())
     }
 
-    /// The manifest, written before the first row.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }

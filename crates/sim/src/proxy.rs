@@ -37,7 +37,6 @@ struct Backends {
 
 type Body = Either<Full<Bytes>, Incoming>;
 
-/// Binds the address and starts forwarding.
 pub fn start_proxy(spec: &ProxySpec) -> Result<Serving, Error> {
     let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
     Listener::bind(spec.listen, THREADS)?.serve(move |socket| serve(socket, Arc::clone(&backends)))

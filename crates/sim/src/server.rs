@@ -44,7 +44,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address, starts the threads, and returns.
     pub fn start(spec: SimSpec) -> Result<Server, Error> {
         spec.faults.validate()?;
         let tokenizer = &spec.tokenizer;

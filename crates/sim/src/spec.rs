@@ -58,7 +58,6 @@ pub struct SimSpec {
     /// same one.
     pub data_parallel_size: usize,
     pub embedding_size: usize,
-    /// Speed of speech and image generation.
     pub media: MediaSpec,
     pub engine: EngineSpec,
     pub faults: FaultSpec,
@@ -69,7 +68,6 @@ pub struct SimSpec {
 }
 
 impl SimSpec {
-    /// Defaults with this speed and its KV capacity.
     pub fn new(machine: impl Into<Machine>, tokenizer: Arc<Tokenizer>) -> Self {
         let machine = machine.into();
         SimSpec {

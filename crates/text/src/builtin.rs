@@ -11,7 +11,6 @@ static PACKED: &[u8] = include_bytes!("../assets/gpt2.merges.z");
 
 const END_OF_TEXT: &str = "<|endoftext|>";
 
-/// The parts of GPT-2's tokenizer.
 pub(crate) fn parts() -> Parts {
     let pairs = unpack();
     let order = byte_order();

@@ -13,7 +13,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the start of a text.
     pub fn new() -> Self {
         Decoder::default()
     }

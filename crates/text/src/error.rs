@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// Why a tokenizer cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

@@ -58,7 +58,6 @@ impl General {
         std::panic::resume_unwind(Box::new(Aborted(text)))
     }
 
-    /// Decodes IDs and keeps special tokens.
     pub(crate) fn decode(&self, ids: &[u32]) -> String {
         self.inner.decode(ids, false).unwrap_or_default()
     }
@@ -77,7 +76,6 @@ impl General {
         self.inner.get_vocab_size(with_added)
     }
 
-    /// All IDs, including added tokens.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.inner.get_vocab(true).into_values().collect()
     }

@@ -6,7 +6,6 @@ use tacho_core::{Content, Request};
 /// The action for one request after the server has tokenized its prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alignment {
-    /// The prompt is short enough: keep it.
     Keep,
     /// The prompt is too long: replace it by the server's text for these IDs.
     Detokenize(Vec<u32>),

@@ -110,41 +110,29 @@ macro_rules! workloads {
 #[rustfmt::skip]
 workloads! {
     Random(RandomSpec) => random::sample, seed;
-    /// Random tokens with random images and videos.
     RandomMm(RandomMmSpec) => random_mm::sample, text.seed;
-    /// A random query with random documents.
     RandomRerank(RandomRerankSpec) => random_rerank::sample, text.seed;
-    /// Random tokens after a few shared prefixes.
     PrefixRepetition(PrefixRepetitionSpec) => prefix_repetition::sample, seed;
-    /// The first questions of recorded conversations.
     ShareGpt(ShareGptSpec) => sharegpt::sample, selection.seed;
-    /// Recorded lengths with synthetic text.
     BurstGpt(BurstGptSpec) => burstgpt::sample, selection.seed;
-    /// Recorded lengths at recorded times.
     BurstReplay(BurstReplaySpec) => burstgpt::replay;
     Custom(CustomSpec) => custom::sample, selection.seed;
-    /// User-supplied prompts at their recorded times.
     CustomReplay(CustomReplaySpec) => custom::replay;
     /// Rows of a command or of a file whose columns are mapped.
     Rows(RowsSpec) => rows::sample, selection.seed;
     CustomImage(CustomImageSpec) => custom_image::sample, selection.seed;
     CustomAudio(CustomAudioSpec) => custom_audio::sample, selection.seed;
-    /// A dataset of the Hugging Face Hub.
     Hf(HfSpec) => hf::sample, selection.seed;
     /// A dataset of the Hub of which one column is sent.
     HfText(HfTextSpec) => hf::sample_text, hf.selection.seed;
-    /// Recorded bodies of chat requests.
     OpenAi(OpenAiSpec) => openai::sample;
     /// Groups of questions, each with its own system prompt.
     SharedPrefix(SharedPrefixSpec) => shared_prefix::sample, seed;
     SpecBench(SpecBenchSpec) => spec_bench::sample, selection.seed;
     SpeedBench(SpeedBenchSpec) => speed_bench::sample, selection.seed;
-    /// Recorded lengths, times and shared blocks.
     TimedTrace(TimedTraceSpec) => timed_trace::sample;
     Mooncake(MooncakeSpec) => mooncake::sample;
-    /// Composed clients of production traffic.
     ServeGen(ServeGenSpec) => servegen::sample, selection.seed;
-    /// Lines of a poem.
     Sonnet(SonnetSpec) => sonnet::sample;
     Structured(StructuredSpec) => scenarios::sample_structured;
     PrefixCaching(PrefixCachingSpec) => scenarios::sample_prefix_caching;

@@ -107,7 +107,6 @@ impl Error {
     }
 }
 
-/// Why an image cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
     #[error("the file cannot be read ({reason})")]

@@ -117,7 +117,6 @@ impl BackendKind {
         self.declared().map(|declared| declared.digest.as_str())
     }
 
-    /// Whether its bodies have the number of log-probabilities.
     pub fn sends_logprobs(self) -> bool {
         match self {
             BackendKind::Declared(declared) => declared.body.names("logprobs"),
@@ -147,7 +146,6 @@ impl BackendKind {
         all.iter().map(|selector| (selector.what.field(), selector.shown().into_owned())).collect()
     }
 
-    /// Whether the file says what ends a response.
     pub fn has_end_mark(self) -> bool {
         self.declared().is_none_or(|declared| declared.response.has_end_mark)
     }

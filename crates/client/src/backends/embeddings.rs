@@ -6,7 +6,6 @@ use tacho_core::{Request, dict};
 use super::PayloadSpec;
 use super::chat::{MediaPlace, messages};
 
-/// Embeddings of texts or token IDs.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(dict! {
         "model": payload.model_for(request),
@@ -29,7 +28,6 @@ pub(super) fn vlm2vec_body(payload: &PayloadSpec, request: &Request) -> Result<D
     message_body(payload, request, prompt, MediaPlace::BeforeText)
 }
 
-/// Embeddings of messages.
 pub(super) fn message_body(
     payload: &PayloadSpec,
     request: &Request,

@@ -9,7 +9,6 @@ use super::{PacedInput, PayloadSpec, speech};
 #[derive(Debug, Clone)]
 pub struct Encoded {
     pub body: Vec<u8>,
-    /// Properties of the request that its decoder needs.
     pub expected: Expected,
 }
 
@@ -33,7 +32,6 @@ pub struct Expected {
     /// Number of output tokens, if the request fixes it and the response does not report it.
     pub(super) fixed_tokens: Option<u64>,
     pub(super) encoding: Encoding,
-    /// Whether the body requests a non-streamed response.
     pub(crate) unstreamed: bool,
     /// The format of generated audio without a header; `None` if it is unknown.
     pub(super) pcm: Option<AudioFormat>,
@@ -47,7 +45,6 @@ pub struct Expected {
     pub(crate) input: Option<Arc<PacedInput>>,
     /// Whether a later request needs more of the response than its text.
     pub(super) keeps_reply: bool,
-    /// Whether the log-probabilities of the response are kept.
     pub(crate) keeps_logprobs: bool,
 }
 

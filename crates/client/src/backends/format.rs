@@ -31,7 +31,6 @@ pub(super) enum ResponseFormat {
     Tgi,
     TensorRtLlm,
     Whole,
-    /// As a file describes.
     Declared,
     /// Audio, as bytes or in events.
     Speech,

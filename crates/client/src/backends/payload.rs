@@ -11,7 +11,6 @@ pub struct PayloadSpec {
     pub logprobs: Option<i64>,
     /// Whether those of the responses are kept, of streamed completions and chats.
     pub keeps_logprobs: bool,
-    /// Whether to continue past the end-of-sequence token.
     pub ignore_eos: bool,
     /// A temperature placed right after the chat messages, as in vLLM's scenario script.
     pub chat_temperature: Option<f64>,

@@ -74,7 +74,6 @@ pub(super) fn frames(
 pub(super) struct RealtimeDecoder {
     reader: Reader,
     events: Events,
-    /// Frames that answer pings.
     pongs: Vec<u8>,
 }
 

@@ -7,7 +7,6 @@ use super::Flow;
 /// Maximum length of an event: a server that sends a longer one is broken or hostile.
 pub(super) const MAX_EVENT: usize = 32 << 20;
 
-/// An event exceeds the maximum length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -94,7 +93,6 @@ impl Standard {
         flow
     }
 
-    /// Whether anything follows the last event.
     pub(super) fn has_rest(&self) -> bool {
         self.has_data || !self.line.is_empty()
     }

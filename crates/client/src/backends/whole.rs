@@ -22,7 +22,6 @@ const MAX_BODY: usize = 512 << 20;
 pub(super) struct WholeDecoder {
     rules: Rules,
     text: bool,
-    /// Reads the response as a file describes.
     declared: Option<Box<DeclaredDecoder>>,
     images: bool,
     encoding: Encoding,

@@ -40,7 +40,6 @@ impl Batch {
 pub(crate) type Write<'w> = &'w dyn Fn(usize, &[Request]) -> io::Result<Vec<Prepared>>;
 
 impl Requests {
-    /// The requests that are always in memory.
     pub(crate) fn new(first: Vec<Prepared>) -> Self {
         Requests { first, spilled: None, ahead: Mutex::default(), latest: AtomicUsize::new(0) }
     }
@@ -55,7 +54,6 @@ impl Requests {
         self.first.get(index)
     }
 
-    /// Number of requests that are always in memory.
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }

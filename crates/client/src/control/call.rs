@@ -22,7 +22,6 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of a call that starts after an immediate stop was requested.
 const STOPPED_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Makes calls to the server of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Caller {
     endpoint: EndpointSpec,

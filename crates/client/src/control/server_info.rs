@@ -106,7 +106,6 @@ impl ServerInfo {
         self.image = first(&["docker_label"]);
     }
 
-    /// Reads the configuration and the environment of vLLM.
     fn read_vllm(&mut self, stated: &Value) {
         let (config, system) = (stated.get("vllm_config"), stated.get("system_env"));
         let part = |name: &str, key: &str| plain(config?.get(name)?.get(key)?);

@@ -57,7 +57,6 @@ impl Addresses {
         Ok(Arc::new(Addresses::new((!literal).then_some(name), list)))
     }
 
-    /// Addresses that do not change.
     pub(crate) fn fixed(list: Vec<Address>) -> Arc<Addresses> {
         Arc::new(Addresses::new(None, list.into()))
     }

@@ -94,7 +94,6 @@ impl ClientWorker<'_> {
         format!("cannot connect to {}: {error}", self.client.replicas[replica].route.peer)
     }
 
-    /// Continues a connection's set-up.
     pub(super) fn advance(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("advanced connections exist");
         let replica = usize::from(slot.replica);

@@ -73,7 +73,6 @@ pub(super) struct ResponseState {
 /// The next action after some bytes.
 #[derive(Debug, PartialEq)]
 pub(super) enum Progress {
-    /// Wait for more bytes.
     More,
     Done(Outcome),
     /// Send the request to another location; whether the method becomes GET.

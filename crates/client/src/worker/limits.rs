@@ -141,7 +141,6 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Ends what has timed out on this connection.
     fn check_limits(&mut self, token: usize, now: Timestamp) {
         self.try_next_address(token, now);
         self.send_due(token, now);

@@ -35,7 +35,6 @@ impl Sampling {
     }
 }
 
-/// Discards unrequested bytes.
 struct Discard;
 
 impl Sink for Discard {

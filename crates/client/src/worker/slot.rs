@@ -52,7 +52,6 @@ impl Slot {
         unsent || self.link.wants_write()
     }
 
-    /// Whether the connection can be reused after `exchange`.
     pub(super) fn is_reusable(&self, exchange: &Exchange) -> bool {
         exchange.reader.reusable()
             && exchange.written == exchange.request.len()

@@ -90,7 +90,6 @@ impl WallClock {
         nanos + slack >= i128::from(after.0) && nanos <= i128::from(now.0) + slack
     }
 
-    /// Converts wall-clock time to the run's clock.
     fn timestamp(&self, wall_ns: u64) -> Timestamp {
         Timestamp(u64::try_from(i128::from(wall_ns) - self.origin_ns).unwrap_or(0))
     }

@@ -62,7 +62,6 @@ type Response = Result<Reply, (u16, String)>;
 /// The run that a connection belongs to, and its rank there.
 type Joined = Option<(Arc<Shared>, usize)>;
 
-/// Accepts connections until the listener is closed.
 pub(super) fn start(listener: TcpListener, server: Arc<Server>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let accept = move || {

@@ -48,7 +48,6 @@ impl<'a> BySent<'a> {
         by_sent
     }
 
-    /// Number of successes.
     pub(crate) fn len(&self) -> usize {
         self.indices.len()
     }

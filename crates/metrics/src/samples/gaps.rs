@@ -42,7 +42,6 @@ impl Gaps {
         Iter { bytes: Cow::Borrowed(&self.bytes), at: 1 }
     }
 
-    /// Iterates over borrowed or owned gaps.
     pub(crate) fn iter_of(gaps: Cow<'_, Gaps>) -> Iter<'_> {
         match gaps {
             Cow::Borrowed(gaps) => gaps.iter(),
@@ -50,12 +49,10 @@ impl Gaps {
         }
     }
 
-    /// The packed bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Restores gaps from [`Gaps::as_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Gaps { bytes: bytes.into() }
     }

@@ -57,7 +57,6 @@ impl Vocabulary {
         &self.arena[start as usize..(start + len) as usize]
     }
 
-    /// All IDs that have bytes, ascending.
     pub(crate) fn ids(&self) -> Vec<u32> {
         (0..self.spans.len() as u32).filter(|&id| !self.bytes(id).is_empty()).collect()
     }

@@ -6,7 +6,6 @@ use super::classes::{Class, class_of};
 
 const CONTRACTIONS: [&[u8]; 7] = [b"'s", b"'t", b"'re", b"'ve", b"'m", b"'ll", b"'d"];
 
-/// The words of a text, in order.
 pub(crate) struct Words<'t> {
     text: &'t str,
     at: usize,

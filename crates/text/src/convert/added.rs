@@ -41,7 +41,6 @@ impl<'v> AddedTokens<'v> {
         self
     }
 
-    /// Adds a token unless it exists.
     pub(super) fn add(&mut self, token: &Value) {
         let Some(text) = token_text(token).filter(|text| !text.is_empty()) else { return };
         if self.tokens.iter().any(|known| known["content"] == text) {
@@ -68,7 +67,6 @@ impl<'v> AddedTokens<'v> {
         added.or_else(|| self.vocab.get(text).map(|id| u64::from(*id)))
     }
 
-    /// Converts to the file's format, sorted by ID.
     pub(super) fn into_json(mut self) -> Value {
         self.tokens.sort_by_key(|token| token["id"].as_u64());
         Value::Array(self.tokens)

@@ -22,7 +22,6 @@ pub struct BurstGptSpec {
 /// Settings of a replay: the first rows in file order, at their recorded times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BurstReplaySpec {
-    /// The file and the number of rows.
     pub burst: BurstGptSpec,
     /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,

@@ -19,7 +19,6 @@ pub struct CustomSpec {
     pub selection: Selection,
     /// Output tokens; `None` or -1 uses each row's `output_tokens`.
     pub output_len: Option<i64>,
-    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
     pub template_variables: Option<Dict>,
 }
@@ -28,7 +27,6 @@ pub struct CustomSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomReplaySpec {
     pub custom: CustomSpec,
-    /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 

@@ -36,7 +36,6 @@ pub struct HfSpec {
     /// Whether rows are shuffled through a buffer, as in streaming mode, or all at once.
     pub stream: bool,
     pub stream_order: StreamOrder,
-    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
     /// Whether prompts become chat messages that contain their media.
     pub multimodal_chat: bool,
@@ -54,7 +53,6 @@ pub struct HfSpec {
 /// Settings of a dataset without a loader of its own: prompts are the texts of one column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HfTextSpec {
-    /// The source of the rows and their settings.
     pub hf: HfSpec,
     /// The column. Nested members and items are separated by dots: `conversations.0.value`.
     pub column: String,
@@ -67,7 +65,6 @@ struct Context<'c> {
     tokenizer: &'c Tokenizer,
     name: &'c str,
     directory: PathBuf,
-    /// The chat template, if one is applied.
     chat: Option<Chat<'c>>,
 }
 

@@ -72,7 +72,6 @@ impl DatasetKind {
         DatasetKind { of_vllm: true, ..DatasetKind::named(name) }
     }
 
-    /// Whether it generates its own rows.
     pub fn is_made_up(&self) -> bool {
         self.rows == Rows::Generated
     }

@@ -13,7 +13,6 @@ pub struct PrefixRepetitionSpec {
     /// Number of prompts; rounded down to a multiple of `num_prefixes`.
     pub num_prompts: i64,
     pub prefix_len: i64,
-    /// Tokens after the prefix.
     pub suffix_len: i64,
     pub num_prefixes: i64,
     pub output_len: i64,

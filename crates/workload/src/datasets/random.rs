@@ -24,7 +24,6 @@ pub struct RandomSpec {
     /// Prompts per request; above one, requests contain a list of prompts.
     pub batch_size: i64,
     pub request_id_prefix: String,
-    /// Whether prompts are sent as token IDs.
     pub token_ids: bool,
     /// The prefix-cache hit rate to aim for, if set.
     pub cached: Option<CachedShare>,
@@ -99,7 +98,6 @@ pub(crate) fn sample_in_parts(
     Ok(mismatch_notice(mismatch).into_iter().collect())
 }
 
-/// Replaces a prompt's text by its token IDs.
 fn as_ids(request: &mut Request, tokenizer: &Tokenizer) {
     if let Content::Text(text) = &request.content {
         let ids = tokenizer.encode(text, false);

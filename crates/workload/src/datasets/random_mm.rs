@@ -24,7 +24,6 @@ pub struct RandomMmSpec {
     pub items_range_ratio: f64,
     /// Maximum images and videos of a request, by modality.
     pub limits: Vec<(String, i64)>,
-    /// Sizes and their probabilities.
     pub buckets: Buckets,
     /// Whether the prompt becomes a chat message that contains its media.
     pub multimodal_chat: bool,
@@ -99,7 +98,6 @@ impl RandomMmSpec {
         Request { content, media, id, ..Request::text("", draft.len as u64, output_len) }
     }
 
-    /// The parameters for drawing media.
     fn plan(&self) -> Result<MediaPlan, Error> {
         if !(0.0..=1.0).contains(&self.items_range_ratio) {
             let ratio = self.items_range_ratio;

@@ -16,7 +16,6 @@ use crate::{
 pub struct ServeGenSpec {
     /// The directory with `chunk-N-trace.csv` and `chunk-N-dataset.json` of each client.
     pub path: PathBuf,
-    /// Number of requests, and the seed.
     pub selection: Selection,
     /// Time of the data at which the workload starts, in seconds.
     pub start: f64,

@@ -22,7 +22,6 @@ pub struct SpeedBenchSpec {
     pub max_input_len: Option<usize>,
     /// The category; `None` for all.
     pub category: Option<String>,
-    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
     pub template_variables: Option<Dict>,
 }

@@ -7,10 +7,8 @@ use tacho_text::HubCache;
 
 use super::modelscope::ModelScope;
 
-/// The default URL of the Hub.
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// The Hub as configured by the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hub {
     pub cache: HubCache,

@@ -214,7 +214,6 @@ fn write_head(out: &mut Vec<u8>, image: &Rgb, quant: &[[u16; 64]; 2]) {
     out.extend_from_slice(&[0xff, 0xda, 0, 12, 3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]);
 }
 
-/// Appends bits to a file.
 struct BitWriter {
     out: Vec<u8>,
     held: u64,

@@ -39,12 +39,10 @@ pub(crate) struct Chat<'c> {
 }
 
 impl<'c> Chat<'c> {
-    /// Compiles the template of plain conversations.
     pub(crate) fn new(tokenizer: &Tokenizer, variables: Option<&'c Dict>) -> Result<Self, Error> {
         Chat::compile(tokenizer, variables, false)
     }
 
-    /// Compiles the template of conversations with tools.
     pub(crate) fn with_tools(tokenizer: &Tokenizer) -> Result<Self, Error> {
         Chat::compile(tokenizer, None, true)
     }

@@ -74,7 +74,6 @@ pub struct Constraint {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSpec {
-    /// The prompts and constraints.
     pub dataset: StructuredDataset,
     /// The schema of `json` and `json-unique`; a built-in one if `None`.
     pub schema_path: Option<PathBuf>,

@@ -6,7 +6,6 @@ use super::readers::{
 };
 use super::{error::TraceError, kind::Format, model::Trace, options::Options, source::Source, stored};
 
-/// A row of the table.
 struct Entry {
     format: Format,
     label: &'static str,
@@ -58,7 +57,6 @@ impl Format {
         found.ok_or_else(|| TraceError::NoFormat { name: name.to_owned(), known: Format::names() })
     }
 
-    /// All names and aliases.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let labels = FORMATS.iter().map(|entry| entry.label);
         labels.chain(FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied()))

@@ -27,7 +27,6 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Converts to the format of conversation files.
     pub fn to_json(&self) -> Value {
         let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
         let messages = self.messages.iter().enumerate().map(|(at, content)| message(role(at), content.as_str()));

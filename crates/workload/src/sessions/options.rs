@@ -2,7 +2,6 @@
 
 use super::error::TraceError;
 
-/// Names and values, in the order given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(Vec<(String, String)>);
 

@@ -67,7 +67,6 @@ fn after(parent: Option<usize>, after_ms: f64) -> Vec<Edge> {
     parent.map(|parent| Edge { parent, after_ms }).into_iter().collect()
 }
 
-/// Content of these fields.
 fn given<const N: usize>(entries: [(&str, Value); N]) -> Prompt {
     Prompt::Given(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }

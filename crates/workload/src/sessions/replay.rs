@@ -133,7 +133,6 @@ impl Trace {
 }
 
 impl Replay {
-    /// Whether a later step needs the completion.
     pub fn keeps(&self, index: usize) -> bool {
         self.keeps[index]
     }

@@ -30,7 +30,6 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Refuses invalid numbers before anything is read.
     pub fn check(&self) -> Result<(), TraceError> {
         let within = |flag, value: Option<f64>, good: fn(f64) -> bool, allowed: &str| match value {
             Some(value) if !(value.is_finite() && good(value)) => {

@@ -57,7 +57,6 @@ impl Source {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// A trace without steps.
     pub(crate) fn trace(&self) -> Trace {
         Trace::new(self.name(), Format::Model)
     }

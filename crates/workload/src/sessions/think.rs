@@ -42,7 +42,6 @@ impl ThinkTime {
         good.then_some(found)
     }
 
-    /// Draws one pause, in seconds.
     pub fn draw(&self, random: &mut RandomState) -> f64 {
         match *self {
             ThinkTime::Constant(seconds) => seconds,

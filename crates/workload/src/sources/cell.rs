@@ -17,7 +17,6 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// Its approximate memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Cell>() as u64;
         own + match self {

@@ -53,7 +53,6 @@ impl Table {
         Ok(Table { files })
     }
 
-    /// The number of rows of each file.
     pub(crate) fn lens(&self) -> Vec<usize> {
         self.files.iter().map(DataFile::len).collect()
     }

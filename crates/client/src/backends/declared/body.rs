@@ -13,7 +13,6 @@ use crate::backends::{PayloadSpec, chat};
 /// Maximum number of strings with expressions: each may hold the whole prompt.
 const MAX_TEMPLATES: usize = 256;
 
-/// What an expression may name.
 const VARIABLES: [&str; 17] = [
     "prompt",
     "messages",
@@ -37,7 +36,6 @@ const VARIABLES: [&str; 17] = [
 /// A member whose value is an object with members of the body.
 const SPREAD: &str = "**";
 
-/// Functions of the engine.
 const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "raise"];
 
 pub(super) struct Body {

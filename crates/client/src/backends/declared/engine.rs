@@ -28,7 +28,6 @@ pub(super) type Context = Vec<(String, Value)>;
 type Reply = (Vec<Option<Value>>, Option<TemplateError>);
 
 tacho_core::packed! {
-    /// Why templates cannot be rendered.
     #[derive(Debug)]
     pub(super) struct TemplateError {
         /// Whether no request has a body: the fault is in the file.

@@ -3,7 +3,6 @@
 use tacho_core::json::Value;
 use tacho_core::yaml::{Key, Node, SyntaxError, Tree};
 
-/// A problem at a line of a file.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) line: usize,

@@ -20,7 +20,6 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// Whether the value is truthy in Python.
     pub(super) fn is_truthy(&self, data: &[u8]) -> bool {
         let bytes = &data[self.span.clone()];
         match self.kind {

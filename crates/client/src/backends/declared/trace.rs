@@ -28,7 +28,6 @@ pub struct TraceEvent {
     pub data: String,
     /// The selectors that found something, by number, and the value.
     pub found: Vec<(usize, String)>,
-    /// Whether it counted as a token event.
     pub is_token: bool,
     pub is_end: bool,
 }

@@ -34,7 +34,6 @@ pub struct Values {
 /// The error of a mean of scores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accuracy {
-    /// The standard error.
     pub(super) error: f64,
     pub(super) degrees_of_freedom: f64,
     /// By how much autocorrelation inflates the variance.
@@ -86,7 +85,6 @@ impl Values {
         Values { values, units, ..Values::default() }
     }
 
-    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }

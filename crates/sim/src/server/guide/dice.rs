@@ -25,7 +25,6 @@ impl Dice {
         self.generator.up_to(count as u64 - 1) as usize
     }
 
-    /// Returns whether an optional part is included.
     pub(crate) fn includes(&mut self) -> bool {
         self.size > 0 && self.below(2) == 0
     }
@@ -51,7 +50,6 @@ impl Dice {
         self.left > 0
     }
 
-    /// Remaining parts and bytes.
     pub(crate) fn left(&self) -> usize {
         self.left
     }

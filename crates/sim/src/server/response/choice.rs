@@ -57,7 +57,6 @@ impl Piece {
         std::iter::once(self.token).chain(self.more.iter().map(|(token, _)| *token))
     }
 
-    /// Their log-probabilities, if requested.
     pub(crate) fn logprob_tokens(&self) -> impl Iterator<Item = &TokenLogprobs> {
         self.logprob_tokens.iter().chain(self.more.iter().filter_map(|(_, logprob_tokens)| logprob_tokens.as_ref()))
     }
@@ -109,7 +108,6 @@ impl Choice {
         }
     }
 
-    /// The finish reason of chat completions.
     pub(crate) fn finish_name(&self) -> &'static str {
         let calls = self.call.as_ref().is_some_and(|call| call.choice == tools::Choice::Free);
         if calls && self.finish == Finish::Stop { "tool_calls" } else { self.finish.name() }

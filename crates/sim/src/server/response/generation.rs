@@ -10,7 +10,6 @@ use crate::{
 };
 use tacho_engine::{Draw, Job, LogprobDraws};
 
-/// Tokens of the prompt and of the output.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
@@ -110,7 +109,6 @@ impl Generation {
         LogprobDraws::new(&Draw { seed, request_seed, prompt: &choice.prompt.ids, choice: number })
     }
 
-    /// Reasoning tokens at the start of a choice.
     pub(crate) fn reasoning(&self) -> usize {
         self.ask.thoughts(&self.app.spec)
     }

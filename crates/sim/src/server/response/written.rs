@@ -11,7 +11,6 @@ use tacho_engine::{Draw, Finish, Limits, Tokens, Vocabulary};
 /// Sizes to try, from ordinary to shortest, until a text fits.
 const SIZES: [usize; 3] = [2, 1, 0];
 
-/// An output and the properties of its text.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) tokens: Tokens,
