@@ -11,9 +11,6 @@ use tacho_testkit::{Counted, fuzz};
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Inputs of each kind in an ordinary run.
-const CASES: u64 = 400;
-
 #[test]
 fn fuzz_parameters() {
     let sets = [
@@ -22,13 +19,13 @@ fn fuzz_parameters() {
         br#"{"one": {"request_rate": 2}, "two": {"request_rate": 1e400}}"#.to_vec(),
         b"[]".to_vec(),
     ];
-    fuzz("parameters", &sets, CASES, |bytes| {
+    fuzz("parameters", &sets, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         for set in parse_params(Path::new("p.json"), &text).unwrap_or_default() {
             let _ = (set.name(), set.as_text("-"), set.shown(), set.get_tolerant("max-num-seqs").is_some());
         }
     });
-    fuzz("links", &[b"max_num_seqs=max_concurrency".to_vec(), b"a=b,c=d".to_vec()], CASES, |bytes| {
+    fuzz("links", &[b"max_num_seqs=max_concurrency".to_vec(), b"a=b,c=d".to_vec()], |bytes| {
         let _ = Links::parse(&String::from_utf8_lossy(bytes)).is_ok();
     });
 }
@@ -41,7 +38,7 @@ fn fuzz_suites() {
         "tests": [{"test_name": "serving_a", "client_parameters": {"model": "b"}}]}"#;
     let offline = br#"[{"test_name": "latency_one", "parameters": {"model": "m", "num_iters": 3, "load_format": ""}},
         {"test_name": "throughput_one", "parameters": {"num_prompts": 4}, "environment_variables": {"A": 1}}]"#;
-    fuzz("suites", &[serving.to_vec(), offline.to_vec()], CASES, |bytes| {
+    fuzz("suites", &[serving.to_vec(), offline.to_vec()], |bytes| {
         let text = String::from_utf8_lossy(bytes);
         for test in parse_tests(Path::new("serving-tests.json"), &text).unwrap_or_default() {
             let _ = (test.name.len(), test.kind.name(), test.engine.len(), test.model.is_some());
@@ -52,7 +49,7 @@ fn fuzz_suites() {
 #[test]
 fn fuzz_targets() {
     let targets = br#"[{"p99_e2el_ms": "<=200", "mean_ttft_ms": "<50.5"}, {"request_throughput": ">1e3"}]"#;
-    fuzz("targets", &[targets.to_vec()], CASES, |bytes| {
+    fuzz("targets", &[targets.to_vec()], |bytes| {
         let _ = parse_targets(Path::new("sla.json"), &String::from_utf8_lossy(bytes)).is_ok();
     });
 }

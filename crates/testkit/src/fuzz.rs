@@ -15,6 +15,8 @@ use std::{path::Path, sync::Mutex};
 pub use memory::{Counted, peak};
 use mutator::Mutator;
 
+/// Inputs of each kind in an ordinary run.
+pub const CASES: u64 = 400;
 /// Maximum memory for one input: the largest size that a file may claim (a Parquet page states up to 2 GiB, which are
 /// reserved and not touched), plus working space.
 const MAX_BYTES: usize = (2 << 30) + (256 << 20);
@@ -36,8 +38,9 @@ fn number(name: &str) -> Option<u64> {
 /// Calls `read` with the valid inputs and with mutations of them, and prints the cost. Panics if the reader panics or
 /// needs too much memory, with the number of the input; and if the test binary does not use [`Counted`] as its
 /// allocator.
-pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) + Sync) {
-    fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
+pub fn fuzz(target: &str, good: &[impl AsRef<[u8]>], read: impl Fn(&[u8]) + Sync) {
+    let good: Vec<Vec<u8>> = good.iter().map(|one| one.as_ref().to_vec()).collect();
+    fuzz_files(target, &good, CASES, |_| {}, |_, bytes| read(bytes));
 }
 
 /// Like [`fuzz`], for readers of files: each thread has its own directory, in memory if possible, set up by `prepare`.

@@ -7,7 +7,7 @@ pub mod wire;
 
 mod fuzz;
 
-pub use fuzz::{Counted, fuzz, fuzz_count, fuzz_files, peak};
+pub use fuzz::{CASES, Counted, fuzz, fuzz_count, fuzz_files, peak};
 
 use std::path::{Path, PathBuf};
 

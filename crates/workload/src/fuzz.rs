@@ -4,7 +4,7 @@
 
 use std::{io::Write, path::Path};
 
-use tacho_testkit::{Counted, fuzz, fuzz_files, golden_path};
+use tacho_testkit::{CASES, Counted, fuzz, fuzz_files, golden_path};
 
 use crate::sources::{read_rows, saved};
 use crate::{
@@ -15,8 +15,6 @@ use crate::{
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Inputs of each kind in an ordinary run.
-const CASES: u64 = 400;
 const MAX_ROWS_READ: usize = 200;
 
 fn golden(names: &[&str]) -> Vec<Vec<u8>> {
@@ -126,9 +124,9 @@ fn fuzz_images() {
         }
         let _ = Rgb::decode_as_stored(bytes);
     };
-    fuzz("images", &good, CASES, look);
+    fuzz("images", &good, look);
     good.truncate(4);
-    fuzz("png with right sums", &good, CASES, |bytes| look(&with_right_sums(bytes)));
+    fuzz("png with right sums", &good, |bytes| look(&with_right_sums(bytes)));
 }
 
 /// A PNG with correct chunk checksums, so that the content of its chunks is parsed.
@@ -152,7 +150,7 @@ fn with_right_sums(png: &[u8]) -> Vec<u8> {
 #[test]
 fn fuzz_audio() {
     let names = ["audio/float.wav", "audio/pcm24.wav", "audio/stereo16k.wav", "audio/tone8k.wav", "audio/tone.flac"];
-    fuzz("sounds", &golden(&names), CASES, |bytes| {
+    fuzz("sounds", &golden(&names), |bytes| {
         if let Some(audio) = Audio::decode(bytes) {
             assert!(audio.rate > 0 && audio.channels > 0);
             let _ = (audio.to_media(), audio.to_chat_part());
@@ -191,9 +189,9 @@ fn an_image_that_says_it_is_vast_is_refused_at_once() {
 #[test]
 fn fuzz_texts() {
     let card = golden(&["hf/openai/gsm8k/README.md"]);
-    fuzz("cards", &card, CASES, |bytes| drop(configurations(&String::from_utf8_lossy(bytes))));
+    fuzz("cards", &card, |bytes| drop(configurations(&String::from_utf8_lossy(bytes))));
     let literals = [&b"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"[..], b"[[['a', 1e9], {}]]", b"{'image': 3}"];
-    fuzz("literals", &literals.map(<[u8]>::to_vec), CASES, |bytes| {
+    fuzz("literals", &literals, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = (literal::parse(&text), Buckets::parse(&text).is_ok(), RangeRatio::parse(&text).is_ok());
     });
@@ -259,7 +257,7 @@ fn fuzz_settings_of_sessions() {
     let good = tacho_core::json::parse(std::str::from_utf8(config).unwrap()).unwrap();
     GeneratorConfig::read(place, good.as_dict().unwrap()).expect("the seed is a configuration");
     let seeds = [&config[..], b"exponential:2.5", b"1.5", b"uniform:0:3", b"block_size=16"];
-    fuzz("settings of sessions", &seeds.map(<[u8]>::to_vec), CASES, |bytes| {
+    fuzz("settings of sessions", &seeds, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = (ThinkTime::parse(&text).is_some(), Options::parse([&*text]).is_ok());
         if let Ok(tacho_core::json::Value::Dict(dict)) = tacho_core::json::parse(&text) {

@@ -5,7 +5,6 @@ use tacho_testkit::fuzz;
 
 use super::aws::{AwsKeySource, AwsSigner, AwsSpec};
 use super::{aws::keys::profile, oauth, token};
-use crate::fuzz::CASES;
 
 #[test]
 fn fuzz_tokens() {
@@ -15,7 +14,7 @@ fn fuzz_tokens() {
         br#"{"error": "invalid_client", "error_description": "no such client", "expires_on": "1e300"}"#,
         b"a.eyJleHAiOiAxODAwMDAwMDAwfQ.c\nsecond line",
     ];
-    fuzz("tokens", &good.map(<[u8]>::to_vec), CASES, |bytes| {
+    fuzz("tokens", &good, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         if let Ok(token) = token::read(&text, 1.7e9) {
             assert!(token.secret.expose().bytes().all(|byte| byte.is_ascii_graphic()));
@@ -30,7 +29,7 @@ fn fuzz_aws_keys() {
         &b"# c\n[default]\naws_access_key_id = A1\naws_secret_access_key=S1=\n[profile ci]\naws_session_token = T\n"[..],
         b"[default]\r\naws_access_key_id=A\r\naws_secret_access_key = S\r\naws_session_token = T\r\n",
     ];
-    fuzz("key files", &good.map(<[u8]>::to_vec), CASES, |bytes| {
+    fuzz("key files", &good, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let Some(keys) = profile(&text, "default") else { return };
         let (service, region) = ("bedrock".to_owned(), "us-east-1".to_owned());

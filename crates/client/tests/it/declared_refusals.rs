@@ -183,7 +183,7 @@ fn a_file_is_named_in_its_messages() {
 #[test]
 fn fuzz_backend_files() {
     let good: Vec<Vec<u8>> = BUILT_IN_FILES.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
-    fuzz("backend files", &good, 400, |bytes| {
+    fuzz("backend files", &good, |bytes| {
         if let Err(error) = BackendKind::from_text(&String::from_utf8_lossy(bytes), "fuzz") {
             assert!(!error.to_string().contains('\n'), "{error}");
         }

@@ -5,7 +5,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use tacho_client::backends::{BUILT_IN_FILES, Expected};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Media, Observation, Timestamp};
-use tacho_testkit::{Counted, fuzz, golden_files};
+use tacho_testkit::{Counted, fuzz_files, golden_files};
 
 use crate::declared;
 use crate::decode::{RULES, expected, read};
@@ -149,12 +149,18 @@ fn recorded_bodies() -> Vec<Vec<u8>> {
 #[test]
 fn fuzz_answers() {
     let (decoders, bodies) = (decoders(), recorded_bodies());
-    fuzz("responses", &bodies, 2_000, |body| {
-        let sum = body.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
-        let cuts: Vec<usize> = (0..sum % 8).map(|cut| sum.rotate_left(cut as u32 * 7)).collect();
-        let decoder = sum % decoders.len();
-        if let Err(error) = check_cuts(&decoders[decoder..=decoder], body, &cuts) {
-            panic!("{error}");
-        }
-    });
+    fuzz_files(
+        "responses",
+        &bodies,
+        2_000,
+        |_| {},
+        |_, body| {
+            let sum = body.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+            let cuts: Vec<usize> = (0..sum % 8).map(|cut| sum.rotate_left(cut as u32 * 7)).collect();
+            let decoder = sum % decoders.len();
+            if let Err(error) = check_cuts(&decoders[decoder..=decoder], body, &cuts) {
+                panic!("{error}");
+            }
+        },
+    );
 }

@@ -16,7 +16,7 @@ fn fuzz_frames() {
     write_frame(&mut good, &call(1, "generate", Dict::new())).unwrap();
     let mut answer = good.clone();
     write_frame(&mut answer, &parse(result).unwrap()).unwrap();
-    fuzz("frames of engines", &[good, answer], 400, |bytes| {
+    fuzz("frames of engines", &[good, answer], |bytes| {
         let mut source = bytes;
         let _ = skip_to_magic(&mut &*source);
         while let Ok(Some(value)) = read_frame(&mut source) {

@@ -14,9 +14,6 @@ use tacho_engine::Machine;
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Inputs of each kind in an ordinary run.
-const CASES: u64 = 400;
-
 const ENDPOINTS: [Endpoint; 9] = [
     Endpoint::Completions,
     Endpoint::Chat,
@@ -35,7 +32,7 @@ fn fuzz_requests() {
     let golden = golden_json("simulator/refusals.json");
     let bodies = golden["cases"].as_array().unwrap().iter().filter_map(|case| case["body"].as_str());
     let good: Vec<Vec<u8>> = bodies.filter(|body| body.len() < 3_000).map(|body| body.as_bytes().to_vec()).collect();
-    fuzz("requests", &good, CASES, |bytes| {
+    fuzz("requests", &good, |bytes| {
         let Ok(fields) = Fields::parse(Some("application/json"), bytes) else { return };
         let sum = bytes.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
         // Each protocol of a family reads about every third request, chosen by its content, which makes failures
@@ -54,7 +51,7 @@ fn fuzz_forms() {
         b"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b\r\nContent-Disposition: form-data; \
         name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--b--\r\n";
     assert!(Form::parse(Some(kind), good).is_ok());
-    fuzz("forms", &[good.to_vec()], CASES, |bytes| {
+    fuzz("forms", &[good.to_vec()], |bytes| {
         let _ = Form::parse(Some(kind), bytes).is_ok();
         let _ = Form::parse(std::str::from_utf8(bytes).ok(), good).is_ok();
     });
@@ -66,7 +63,7 @@ fn fuzz_guides() {
         {"type": "array", "items": {"$ref": "#/$defs/n"}, "minItems": 1, "maxItems": 3}, "c": {"enum": [1, "x", null]}},
         "required": ["a"], "$defs": {"n": {"type": "integer", "minimum": 3, "multipleOf": 2}}, "additionalProperties": false}"##;
     let good = [&schema[..], b"(a|bc)*[0-9]{2,3}\\d+x?", b"root ::= \"a\" rest | [0-9]+\nrest ::= root?\n"];
-    fuzz("guides", &good.map(<[u8]>::to_vec), CASES, |bytes| {
+    fuzz("guides", &good, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let schema = json::parse(&text).ok().and_then(|schema| Guide::schema(&schema).ok());
         for guide in [schema, Guide::pattern(&text).ok(), Guide::grammar(&text).ok()].into_iter().flatten() {
@@ -81,7 +78,7 @@ fn fuzz_profiles() {
         "per_decode_sequence_us": 4, "per_context_token_us": 0.01}, "frontend": {"per_request_us": 5,
         "per_prompt_token_us": 0.1}, "engine": {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "block_size": 16,
         "num_blocks": 1000}, "noise": 0.1}"#;
-    fuzz("profiles", &[good.to_vec()], CASES, |bytes| {
+    fuzz("profiles", &[good.to_vec()], |bytes| {
         let _ = Machine::parse(&String::from_utf8_lossy(bytes), "p.json").is_ok();
     });
 }
