@@ -196,11 +196,28 @@ impl fmt::Display for Bounds {
     }
 }
 
-impl Flag {
-    pub const fn required(self) -> Flag {
-        Flag { required: true, ..self }
-    }
+/// Declares methods that set one field of a row.
+macro_rules! setters {
+    ($($(#[doc = $doc:literal])* $name:ident($($parameter:ident: $type:ty)?): $field:ident = $value:expr;)+) => {
+        impl Flag {
+            $($(#[doc = $doc])* pub const fn $name(self, $($parameter: $type)?) -> Flag {
+                Flag { $field: $value, ..self }
+            })+
+        }
+    };
+}
 
+setters! {
+    required(): required = true;
+    needs(flags: &'static [&'static str]): needs = flags;
+    excludes(flags: &'static [&'static str]): excludes = flags;
+    configs(known: &'static [Builtin]): configs = known;
+    within(section: &'static Group): group = section;
+    /// Appends the text of a repeated flag after a comma.
+    joining(): joins = true;
+}
+
+impl Flag {
     pub const fn tagged(self, tags: u32) -> Flag {
         Flag { tags: self.tags | tags, ..self }
     }
@@ -208,22 +225,6 @@ impl Flag {
     /// Whether the flag or its section has one of these properties.
     pub const fn has(&self, tags: u32) -> bool {
         (self.tags | self.group.tags) & tags != 0
-    }
-
-    pub const fn needs(self, needs: &'static [&'static str]) -> Flag {
-        Flag { needs, ..self }
-    }
-
-    pub const fn excludes(self, excludes: &'static [&'static str]) -> Flag {
-        Flag { excludes, ..self }
-    }
-
-    pub const fn configs(self, configs: &'static [Builtin]) -> Flag {
-        Flag { configs, ..self }
-    }
-
-    pub const fn within(self, group: &'static Group) -> Flag {
-        Flag { group, ..self }
     }
 
     /// Whether the flag is an alias or deprecated without effect.
@@ -241,11 +242,6 @@ impl Flag {
 
     pub const fn between(self, min: f64, max: f64) -> Flag {
         Flag { bounds: Some(Bounds::Between(min, max)), ..self }
-    }
-
-    /// Appends the text of a repeated flag after a comma.
-    pub const fn joining(self) -> Flag {
-        Flag { joins: true, ..self }
     }
 
     pub const fn finite(self) -> Flag {

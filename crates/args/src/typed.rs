@@ -162,57 +162,40 @@ macro_rules! with_default {
 with_default!(false: i64, f64, String, PathBuf);
 with_default!(true: usize, u64, u32, Duration);
 
-impl FromFlag for bool {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.truthy()
-    }
+/// Implements `FromFlag` for types that represent every value of their rows.
+macro_rules! read_as {
+    ($($(#[doc = $doc:literal])* $type:ty, $setting:ident => $read:expr;)+) => {
+        $($(#[doc = $doc])* impl FromFlag for $type {
+            fn from_flag($setting: Setting<'_>) -> Self {
+                $read
+            }
+        })+
+    };
 }
 
-impl FromFlag for Option<bool> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        match setting.value {
-            Value::Bool(flag) => Some(*flag),
-            _ => None,
-        }
-    }
-}
-
-impl FromFlag for Option<i64> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.as_i64()
-    }
-}
-
-impl FromFlag for Option<f64> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.as_f64()
-    }
-}
-
-impl FromFlag for Option<String> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.as_str().map(str::to_owned)
-    }
-}
-
-impl FromFlag for Option<PathBuf> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.as_str().map(PathBuf::from)
-    }
-}
-
-impl FromFlag for Option<Vec<String>> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        let items = setting.value.as_list()?;
-        Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-    }
-}
-
-/// An optional string: `None` if the flag is not given.
-impl FromFlag for Option<Option<String>> {
-    fn from_flag(setting: Setting<'_>) -> Self {
+read_as! {
+    bool, setting => setting.value.truthy();
+    Option<bool>, setting => if let Value::Bool(flag) = setting.value { Some(*flag) } else { None };
+    Option<i64>, setting => setting.value.as_i64();
+    Option<f64>, setting => setting.value.as_f64();
+    Option<String>, setting => setting.value.as_str().map(str::to_owned);
+    Option<PathBuf>, setting => setting.value.as_str().map(PathBuf::from);
+    Option<Vec<String>>, setting => {
+        Some(setting.value.as_list()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    };
+    /// An optional string: `None` if the flag is not given.
+    Option<Option<String>>, setting => {
         setting.value.truthy().then(|| setting.value.as_str().map(str::to_owned))
-    }
+    };
+    Vec<String>, setting => Option::from_flag(setting).unwrap_or_default();
+    Vec<PathBuf>, setting => Vec::<String>::from_flag(setting).into_iter().map(PathBuf::from).collect();
+    Option<Vec<PathBuf>>, setting => {
+        Option::<Vec<String>>::from_flag(setting).map(|words| words.into_iter().map(PathBuf::from).collect())
+    };
+    Value, setting => setting.value.clone();
+    /// Any JSON; an empty or null value becomes `None`, as with Python's `or {}`.
+    Option<Value>, setting => Some(setting.value).filter(|value| value.truthy()).cloned();
+    Option<Secret>, setting => setting.value.as_str().filter(|key| !key.is_empty()).map(Secret::new);
 }
 
 /// Unsigned numbers, whose rows exclude negative values.
@@ -235,42 +218,5 @@ impl FromFlag for Option<Duration> {
 
     fn from_flag(setting: Setting<'_>) -> Self {
         setting.value.as_f64().map(Pause::clamped)
-    }
-}
-
-impl FromFlag for Vec<String> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        Option::from_flag(setting).unwrap_or_default()
-    }
-}
-
-impl FromFlag for Vec<PathBuf> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        Vec::<String>::from_flag(setting).into_iter().map(PathBuf::from).collect()
-    }
-}
-
-impl FromFlag for Option<Vec<PathBuf>> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        Option::<Vec<String>>::from_flag(setting).map(|words| words.into_iter().map(PathBuf::from).collect())
-    }
-}
-
-impl FromFlag for Value {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.clone()
-    }
-}
-
-/// Any JSON; an empty or null value becomes `None`, as with Python's `or {}`.
-impl FromFlag for Option<Value> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        Some(setting.value).filter(|value| value.truthy()).cloned()
-    }
-}
-
-impl FromFlag for Option<Secret> {
-    fn from_flag(setting: Setting<'_>) -> Self {
-        setting.value.as_str().filter(|key| !key.is_empty()).map(Secret::new)
     }
 }
