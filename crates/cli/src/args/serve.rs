@@ -194,7 +194,7 @@ impl ServeArgs {
         args.own.sim = true;
         args.read_classes()?;
         if args.own.sim_profile.is_none() {
-            let names = tacho_engine::Profile::names().join(", ");
+            let names = tacho_engine::Profile::NAMES.join(", ");
             let text = format!("--sim-profile is required: a file of tacho fit, or one of {names}");
             return Err(ArgumentError::other(text).into());
         }

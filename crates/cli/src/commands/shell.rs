@@ -37,7 +37,7 @@ pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
 fn words(flag: &Flag) -> Option<Words> {
     match flag.long() {
         "--sim-profile" | "--profile" => {
-            Some(Words::ListedOrFiles(Profile::names().iter().map(|name| (*name).to_owned()).collect()))
+            Some(Words::ListedOrFiles(Profile::NAMES.iter().map(|name| (*name).to_owned()).collect()))
         }
         "--max-regression" | "--fail-if" | "--until" | "--metrics" => Some(Words::Listed(metric_names())),
         _ => None,

@@ -163,8 +163,7 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
         return Ok(Machine::parse(&text, name)?);
     }
     let unknown = |error: tacho_engine::Error| {
-        let meant =
-            nearest(name, Profile::names()).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+        let meant = nearest(name, Profile::NAMES).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
         Misused(format!("{error}{meant}"))
     };
     Ok(Profile::parse(name).map_err(unknown)?.into())

@@ -126,7 +126,7 @@ fn unrecognized(table: &'static Table, tokens: &[String]) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let is_value = at > 0 && tokens[at - 1].starts_with('-');
-        if !is_value && Profile::names().contains(&token.as_str()) {
+        if !is_value && Profile::NAMES.contains(&token.as_str()) {
             hints.push(format!("the simulator's speed is --sim-profile {token}; --profile runs the server's profiler"));
             continue;
         }

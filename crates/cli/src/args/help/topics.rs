@@ -214,7 +214,7 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
         }
     }
     if topic.name == "simulator" {
-        let names = Profile::names().join(", ");
+        let names = Profile::NAMES.join(", ");
         out += &format!(
             "\n{}\n",
             paragraph(&format!("Profiles: {names}; or a file of tacho fit. Without one: tiny."), width)
