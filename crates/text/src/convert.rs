@@ -11,9 +11,10 @@ mod tiktoken;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Error, sentencepiece::Bpe, settings::Settings};
+use added::AddedTokens;
 
 pub(crate) use rebuild::rebuild;
 
@@ -31,6 +32,31 @@ impl Converted {
     fn of(json: Value) -> Self {
         Converted { json, named: Vec::new(), raw_pieces: false, encoder: None }
     }
+
+    /// The file with other parts than its own.
+    fn with(mut self, parts: Vec<sentencepiece::Part>) -> Self {
+        for (place, value) in parts {
+            *self.json.pointer_mut(place).expect("a file has every part") = value;
+        }
+        self
+    }
+}
+
+fn byte_decoder() -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
+}
+
+/// A `tokenizer.json` with a normalizer, a pre-tokenizer, a post-processor and a decoder.
+fn file([normalizer, cut, post, decoder]: [Value; 4], added: AddedTokens<'_>, model: Value) -> Value {
+    json!({
+        "version": "1.0",
+        "normalizer": normalizer,
+        "pre_tokenizer": cut,
+        "post_processor": post,
+        "decoder": decoder,
+        "added_tokens": added.into_json(),
+        "model": model,
+    })
 }
 
 /// SentencePiece files, in the order of lookup.

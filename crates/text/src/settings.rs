@@ -28,11 +28,15 @@ pub(crate) struct Settings {
     /// Whether spaces before punctuation are removed from decoded text, for models other than BPE.
     pub(crate) clean_up_spaces: bool,
     pub(crate) templates: Templates,
-    /// The content of `tokenizer_config.json`.
     pub(crate) config: Map<String, Value>,
 }
 
 impl Settings {
+    /// The special token with this attribute.
+    pub(crate) fn token(&self, attribute: &str) -> Option<&str> {
+        self.named.iter().find(|(known, _)| known == attribute).map(|(_, text)| text.as_str())
+    }
+
     /// Reads `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `directory`, as far as they exist.
     pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
         let mut config = read_object(&directory.join("tokenizer_config.json"))?;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::Path};
 use serde_json::{Value, json};
 
 use super::added::{AddedTokens, frame, frame_by_settings};
-use super::{Converted, read, sentencepiece::Part};
+use super::{Converted, byte_decoder, file, read, sentencepiece::Part};
 use crate::{Error, settings::Settings};
 
 const QWEN: &str =
@@ -23,38 +23,27 @@ pub(super) fn byte_level(vocab: &Path, merges: &Path, settings: &Settings) -> Re
     let class = settings.class.as_deref();
     let added = AddedTokens::new(&ids).declared(settings, &[], &[]);
     let id = |attribute: &str| {
-        let (_, text) = settings.named.iter().find(|(known, _)| known == attribute)?;
-        Some((text.as_str(), added.id(text)?))
+        let text = settings.token(attribute)?;
+        Some((text, added.id(text)?))
     };
     let post = match class {
         Some("RobertaTokenizer" | "BartTokenizer") => frame(id("cls_token"), id("sep_token")),
         _ => frame_by_settings(settings, &[], |text| added.id(text)),
     };
-    let mut json = json!({
-        "version": "1.0",
-        "normalizer": null,
-        "pre_tokenizer": null,
-        "post_processor": post,
-        "decoder": null,
-        "added_tokens": added.into_json(),
-        "model": {
-            "type": "BPE",
-            "dropout": null,
-            "unk_token": null,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": false,
-            "byte_fallback": false,
-            "ignore_merges": false,
-            "vocab": ids,
-            "merges": pairs,
-        },
+    let model = json!({
+        "type": "BPE",
+        "dropout": null,
+        "unk_token": null,
+        "continuing_subword_prefix": "",
+        "end_of_word_suffix": "",
+        "fuse_unk": false,
+        "byte_fallback": false,
+        "ignore_merges": false,
+        "vocab": ids,
+        "merges": pairs,
     });
     let parts = if class == Some("Qwen2Tokenizer") { qwen_parts(settings) } else { byte_level_parts(settings) };
-    for (place, value) in parts {
-        *json.pointer_mut(place).expect("every part is written above") = value;
-    }
-    Ok(Converted::of(json))
+    Ok(Converted::of(file([Value::Null, Value::Null, post, Value::Null], added, model)).with(parts))
 }
 
 /// The pipeline of GPT-2's class.
@@ -76,9 +65,8 @@ fn bytes(settings: &Settings, regex: bool) -> Value {
 }
 
 fn plain_model() -> [Part; 5] {
-    let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
     [
-        ("/decoder", decoder),
+        ("/decoder", byte_decoder()),
         ("/model/unk_token", Value::Null),
         ("/model/fuse_unk", json!(false)),
         ("/model/byte_fallback", json!(false)),
@@ -109,28 +97,15 @@ pub(super) fn word_piece(path: &Path, settings: &Settings) -> Result<Converted, 
     let ids: HashMap<String, u32> =
         text.lines().enumerate().map(|(id, token)| (token.trim_end_matches('\r').to_owned(), id as u32)).collect();
     let added = AddedTokens::new(&ids).declared(settings, &[], &[]);
-    let named = |attribute: &str, default: &str| {
-        let found = settings.named.iter().find(|(known, _)| known == attribute);
-        found.map_or_else(|| default.to_owned(), |(_, text)| text.clone())
-    };
+    let named = |attribute, default| settings.token(attribute).unwrap_or(default);
     let (cls, sep, unk) = (named("cls_token", "[CLS]"), named("sep_token", "[SEP]"), named("unk_token", "[UNK]"));
-    let mut json = json!({
-        "version": "1.0",
-        "normalizer": null,
-        "pre_tokenizer": null,
-        "post_processor": frame(added.id(&cls).map(|id| (cls.as_str(), id)), added.id(&sep).map(|id| (sep.as_str(), id))),
-        "decoder": null,
-        "added_tokens": added.into_json(),
-        "model": {
-            "type": "WordPiece",
-            "unk_token": unk,
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
-            "vocab": ids,
-        },
+    let post = frame(added.id(cls).map(|id| (cls, id)), added.id(sep).map(|id| (sep, id)));
+    let model = json!({
+        "type": "WordPiece",
+        "unk_token": unk,
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": ids,
     });
-    for (place, value) in bert_parts(settings) {
-        *json.pointer_mut(place).expect("every part is written above") = value;
-    }
-    Ok(Converted::of(json))
+    Ok(Converted::of(file([Value::Null, Value::Null, post, Value::Null], added, model)).with(bert_parts(settings)))
 }

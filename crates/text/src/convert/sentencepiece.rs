@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::Converted;
 use super::added::{AddedTokens, frame, frame_by_settings};
 use super::proto::{Model, PieceKind};
+use super::{Converted, file};
 use crate::{sentencepiece::Bpe, settings::Settings};
 
 /// The character that represents a space.
@@ -22,8 +22,8 @@ pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
         .map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control))
         .collect();
     let mut converted = match settings.class.as_deref() {
-        Some("LlamaTokenizer" | "CodeLlamaTokenizer") => llama(model, settings, &own),
-        Some("GemmaTokenizer") => gemma(model, settings, &own),
+        Some("LlamaTokenizer" | "CodeLlamaTokenizer") => with_parts(llama_parts(settings), model, settings, &own),
+        Some("GemmaTokenizer") => with_parts(gemma_parts(settings), model, settings, &own),
         Some("T5Tokenizer") => t5(model, settings, own.clone()),
         Some("XLMRobertaTokenizer") => xlm_roberta(model, settings, &own),
         _ => generic(model, settings, &own),
@@ -64,15 +64,9 @@ pub(super) fn mistral(model: &Model) -> Converted {
     for piece in model.pieces.iter().filter(|piece| piece.kind == PieceKind::UserDefined) {
         added.add(&json!({"content": piece.text}));
     }
-    let json = json!({
-        "version": "1.0",
-        "added_tokens": added.into_json(),
-        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, spaces()]},
-        "pre_tokenizer": null,
-        "post_processor": frame(Some(bos), None),
-        "decoder": decoder(true),
-        "model": bpe(&vocab, model, true, Some(&model.unk.0)),
-    });
+    let normalizer = json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, spaces()]});
+    let parts = [normalizer, Value::Null, frame(Some(bos), None), decoder(true)];
+    let json = file(parts, added, bpe(&vocab, model, true, Some(&model.unk.0)));
     let special = model.pieces.iter().filter(|piece| piece.kind == PieceKind::Control).map(|piece| &piece.text);
     let named = [("bos_token", &model.bos.0), ("eos_token", &model.eos.0)];
     let named = named.map(|(attribute, text)| (attribute.to_owned(), text.clone())).into_iter();
@@ -80,31 +74,13 @@ pub(super) fn mistral(model: &Model) -> Converted {
     Converted { json, named, raw_pieces: true, encoder: bpe_encoder(model) }
 }
 
-fn llama(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
-    with_parts(llama_parts(settings), model, settings, own)
-}
-
-fn gemma(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
-    with_parts(gemma_parts(settings), model, settings, own)
-}
-
 /// The vocabulary of a model in a class's pipeline.
 fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
     let vocab = ids(model);
     let added = AddedTokens::new(&vocab).declared(settings, own, &[]);
-    let mut json = json!({
-        "version": "1.0",
-        "normalizer": null,
-        "pre_tokenizer": null,
-        "post_processor": frame_by_settings(settings, &[], |text| added.id(text)),
-        "decoder": null,
-        "added_tokens": added.into_json(),
-        "model": bpe(&vocab, model, true, None),
-    });
-    for (place, value) in parts {
-        *json.pointer_mut(place).expect("every part is written above") = value;
-    }
-    Converted::of(json)
+    let post = frame_by_settings(settings, &[], |text| added.id(text));
+    let model = bpe(&vocab, model, true, None);
+    Converted::of(file([Value::Null, Value::Null, post, Value::Null], added, model)).with(parts)
 }
 
 /// A path in `tokenizer.json` and its value.
@@ -129,14 +105,13 @@ pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
 }
 
 pub(super) fn gemma_parts(settings: &Settings) -> Vec<Part> {
-    let unk = settings.named.iter().find(|(attribute, _)| attribute == "unk_token").map(|(_, text)| text.as_str());
     let pieces =
         json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
     let around = [
         ("/normalizer", spaces()),
         ("/pre_tokenizer", pieces),
         ("/decoder", decoder(false)),
-        ("/model/unk_token", json!(unk)),
+        ("/model/unk_token", json!(settings.token("unk_token"))),
     ];
     around.into_iter().chain(fallback()).collect()
 }
@@ -155,25 +130,15 @@ fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Conve
     own.extend((0..count).map(|number| (sentinel(number), true)));
     let added = AddedTokens::new(&vocab).declared(settings, &own, &[]);
     let eos = added.id("</s>").map(|id| ("</s>", id));
-    let json = json!({
-        "version": "1.0",
-        "normalizer": charsmap(model),
-        "pre_tokenizer": words("always"),
-        "post_processor": frame(None, eos),
-        "decoder": metaspace("always", true),
-        "added_tokens": added.into_json(),
-        "model": unigram(&pieces, 2, false),
-    });
+    let parts = [charsmap(model), words("always"), frame(None, eos), metaspace("always", true)];
+    let json = file(parts, added, unigram(&pieces, 2, false));
     let sentinels = (0..count).map(|number| (String::new(), sentinel(number)));
     Converted { json, named: sentinels.collect(), raw_pieces: false, encoder: None }
 }
 
 /// XLM-RoBERTa: the first pieces are in another order than in the model, and a mask comes last.
 fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
-    let name = |attribute: &str, default: &str| {
-        let named = settings.named.iter().find(|(known, _)| known == attribute);
-        named.map_or_else(|| default.to_owned(), |(_, text)| text.clone())
-    };
+    let name = |attribute, default: &str| settings.token(attribute).unwrap_or(default).to_owned();
     let first = [("bos_token", "<s>"), ("pad_token", "<pad>"), ("eos_token", "</s>"), ("unk_token", "<unk>")];
     let mut pieces: Vec<(String, f64)> = first.map(|(attribute, default)| (name(attribute, default), 0.0)).into();
     pieces.extend(scored(model).into_iter().skip(3));
@@ -183,18 +148,9 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
     let (bos, eos) = (name("bos_token", "<s>"), name("eos_token", "</s>"));
     let prefix = settings.config.get("add_prefix_space").is_none_or(|value| value != false);
     let scheme = if prefix { "always" } else { "never" };
-    Converted::of(json!({
-        "version": "1.0",
-        "normalizer": charsmap(model),
-        "pre_tokenizer": words(scheme),
-        "post_processor": frame(
-            added.id(&bos).map(|id| (bos.as_str(), id)),
-            added.id(&eos).map(|id| (eos.as_str(), id)),
-        ),
-        "decoder": metaspace(scheme, true),
-        "added_tokens": added.into_json(),
-        "model": unigram(&pieces, 3, false),
-    }))
+    let post = frame(added.id(&bos).map(|id| (bos.as_str(), id)), added.id(&eos).map(|id| (eos.as_str(), id)));
+    let parts = [charsmap(model), words(scheme), post, metaspace(scheme, true)];
+    Converted::of(file(parts, added, unigram(&pieces, 3, false)))
 }
 
 /// Without a specific class: as the model specifies.
@@ -215,19 +171,17 @@ fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Conver
         decoders.extend([json!({"type": "ByteFallback"}), json!({"type": "Fuse"})]);
     }
     let unk = u64::try_from(model.unk.1).unwrap_or(0);
-    let json = json!({
-        "version": "1.0",
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "pre_tokenizer": null,
-        "post_processor": frame_by_settings(settings, &named, |text| added.id(text)),
-        "decoder": {"type": "Sequence", "decoders": decoders},
-        "added_tokens": added.into_json(),
-        "model": if model.unigram {
-            unigram(&scored(model), unk, model.byte_fallback)
-        } else {
-            bpe(&vocab, model, model.byte_fallback, Some(&model.unk.0))
-        },
-    });
+    let parts = [
+        json!({"type": "Sequence", "normalizers": normalizers}),
+        Value::Null,
+        frame_by_settings(settings, &named, |text| added.id(text)),
+        json!({"type": "Sequence", "decoders": decoders}),
+    ];
+    let model = match model.unigram {
+        true => unigram(&scored(model), unk, model.byte_fallback),
+        false => bpe(&vocab, model, model.byte_fallback, Some(&model.unk.0)),
+    };
+    let json = file(parts, added, model);
     Converted { json, named, raw_pieces: false, encoder: None }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::added::{AddedTokens, frame, special};
 use super::tiktoken::{as_text, cut, model};
@@ -67,15 +67,9 @@ fn parts(file: &Value, specials: Specials) -> Option<Converted> {
         tokens.iter().for_each(|token| added.add(&special(token)));
     }
     let bos = tokens.iter().position(|text| text == "<s>").map(|id| ("<s>", id as u64));
-    let json = json!({
-        "version": "1.0",
-        "normalizer": null,
-        "pre_tokenizer": cut(config["pattern"].as_str()?),
-        "post_processor": if specials == Specials::NotInText { frame(bos, None) } else { Value::Null },
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-        "added_tokens": added.into_json(),
-        "model": model(&ranks, &vocab),
-    });
+    let post = if specials == Specials::NotInText { frame(bos, None) } else { Value::Null };
+    let parts = [Value::Null, cut(config["pattern"].as_str()?), post, super::byte_decoder()];
+    let json = super::file(parts, added, model(&ranks, &vocab));
     let named = if specials == Specials::NotInText { named(&tokens) } else { Vec::new() };
     Some(Converted { json, named, raw_pieces: false, encoder: None })
 }

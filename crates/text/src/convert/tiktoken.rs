@@ -5,8 +5,8 @@ use std::{collections::HashMap, path::Path};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::Converted;
 use super::added::{AddedTokens, declared_ids, frame_by_settings, special};
+use super::{Converted, byte_decoder, file};
 use crate::{Error, byte_level::char_of, settings::Settings};
 
 /// The default word-splitting pattern.
@@ -41,15 +41,7 @@ pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<
     let added = added.declared(settings, &[], &[]);
     let has_flag = ["add_bos_token", "add_eos_token"].iter().any(|flag| settings.config.contains_key(*flag));
     let post = if has_flag { frame_by_settings(settings, &[], |text| added.id(text)) } else { Value::Null };
-    Ok(Converted::of(json!({
-        "version": "1.0",
-        "normalizer": null,
-        "pre_tokenizer": cut(pattern),
-        "post_processor": post,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-        "added_tokens": added.into_json(),
-        "model": model(&ranks, &vocab),
-    })))
+    Ok(Converted::of(file([Value::Null, cut(pattern), post, byte_decoder()], added, model(&ranks, &vocab))))
 }
 
 /// The tokens after the ranks: those with IDs in the settings and placeholder names for the gaps, at least `min` in
