@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
+use tacho_core::percent;
 use tacho_core::secret::{Secret, redact_url};
 
 use crate::{Error, idna};
@@ -39,7 +40,7 @@ impl Url {
             Some((user, authority)) => (Some(read_credentials(user)), authority),
             None => (None, authority),
         };
-        let socket = unix.then(|| PathBuf::from(OsString::from_vec(decode_bytes(authority))));
+        let socket = unix.then(|| PathBuf::from(OsString::from_vec(percent::decoded(authority))));
         if socket.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(bad("its host must be the whole path of a socket with %2F for /, as in %2Frun%2Fvllm.sock"));
         }
@@ -65,7 +66,6 @@ impl Url {
         })
     }
 
-    /// The same server with another path.
     pub fn with_path(&self, path: &str) -> Url {
         Url { path: encode_path(path), ..self.clone() }
     }
@@ -147,31 +147,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
 
 fn read_credentials(text: &str) -> (String, Secret) {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
-    (decode(user), Secret::new(decode(password)))
-}
-
-fn decode(text: &str) -> String {
-    String::from_utf8_lossy(&decode_bytes(text)).into_owned()
-}
-
-fn decode_bytes(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    out
+    (percent::decoded_text(user), Secret::new(percent::decoded_text(password)))
 }
 
 /// Encodes a path and query like yarl, which upstream uses.

@@ -18,6 +18,8 @@ pub mod observation;
 pub mod outcome;
 pub mod outputs;
 pub mod packed;
+pub mod percent;
+pub mod rare;
 pub mod reply;
 pub mod request;
 pub mod rows;
@@ -27,6 +29,7 @@ pub mod shard;
 pub mod shown;
 pub mod spill;
 pub mod stage;
+pub mod wav;
 pub mod yaml;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};

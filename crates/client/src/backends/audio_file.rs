@@ -34,27 +34,8 @@ impl AudioFile {
         Some(sound)
     }
 
-    /// The WAV file, as libsndfile writes it.
     pub(super) fn to_wav(&self) -> Vec<u8> {
-        let data_len = self.samples.len() as u32 * 2;
-        let frame_len = self.channels * 2;
-        let mut out = Vec::with_capacity(44 + data_len as usize);
-        out.extend_from_slice(b"RIFF");
-        out.extend_from_slice(&(36 + data_len).to_le_bytes());
-        out.extend_from_slice(b"WAVEfmt ");
-        out.extend_from_slice(&16_u32.to_le_bytes());
-        out.extend_from_slice(&1_u16.to_le_bytes());
-        out.extend_from_slice(&self.channels.to_le_bytes());
-        out.extend_from_slice(&self.rate.to_le_bytes());
-        out.extend_from_slice(&(self.rate.saturating_mul(u32::from(frame_len))).to_le_bytes());
-        out.extend_from_slice(&frame_len.to_le_bytes());
-        out.extend_from_slice(&16_u16.to_le_bytes());
-        out.extend_from_slice(b"data");
-        out.extend_from_slice(&data_len.to_le_bytes());
-        for sample in &self.samples {
-            out.extend_from_slice(&sample.to_le_bytes());
-        }
-        out
+        tacho_core::wav::file(self.channels, self.rate, self.samples.iter().copied())
     }
 
     /// Parses a WAV file with integers or floats of constant size.
@@ -196,7 +177,6 @@ fn ogg_seconds(bytes: &[u8]) -> Option<f64> {
     ratio(granules, le32(bytes, at + 12)?)
 }
 
-/// Sums the durations of the frames.
 fn mp3_seconds(bytes: &[u8]) -> Option<f64> {
     let mut at = 0;
     if bytes.starts_with(b"ID3") {
@@ -218,7 +198,6 @@ struct Mp3Frame {
     length: usize,
 }
 
-/// Parses the header of a layer III frame.
 fn mp3_frame(head: &[u8]) -> Option<Mp3Frame> {
     const RATES: [u32; 3] = [44_100, 48_000, 32_000];
     const FIRST: [u32; 14] = [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];

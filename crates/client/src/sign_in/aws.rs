@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use ring::{digest, hmac};
+use tacho_core::percent;
 
 use crate::url::{hex_digits, percent_encoded};
 pub use keys::{AwsKeySource, AwsKeys};
@@ -157,7 +158,7 @@ fn canonical_path(path: &str, service: &str) -> String {
 
 /// The parameters in order, each encoded.
 fn canonical_query(query: &str) -> String {
-    let encoded = |text: &str| percent_encoded(decoded(text), b"");
+    let encoded = |text: &str| percent_encoded(percent::decoded(text).into_iter(), b"");
     let mut pairs: Vec<(String, String)> = query
         .split('&')
         .filter(|pair| !pair.is_empty())
@@ -166,19 +167,6 @@ fn canonical_query(query: &str) -> String {
         .collect();
     pairs.sort();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
-}
-
-/// Undoes the encoding with `%`.
-fn decoded(text: &str) -> impl Iterator<Item = u8> + '_ {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let bytes = text.as_bytes();
-        let &byte = bytes.get(at)?;
-        let code = bytes.get(at + 1..at + 3).filter(|_| byte == b'%').and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        at += if code.is_some() { 3 } else { 1 };
-        Some(code.unwrap_or(byte))
-    })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{REDACTED, Secret, is_secret_name};
 use crate::json::{self, Dict, Value};
+use crate::percent::decoded_text;
 
 /// The value of header `name`, redacted if it is secret.
 pub fn redact_header<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
@@ -63,31 +64,11 @@ fn redact_query(text: &str) -> String {
             _ => (part, ""),
         };
         match pair.split_once('=') {
-            Some((name, _)) if is_secret_name(&decode(name)) => out.push_str(&format!("{name}={REDACTED}{end}")),
+            Some((name, _)) if is_secret_name(&decoded_text(name)) => out.push_str(&format!("{name}={REDACTED}{end}")),
             _ => out.push_str(part),
         }
     }
     out
-}
-
-/// Percent-decodes the name of a parameter.
-fn decode(name: &str) -> String {
-    let mut out = Vec::new();
-    let mut rest = name.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        let code = (*byte == b'%').then(|| tail.get(..2)).flatten().and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(decoded) => {
-                out.push(decoded);
-                rest = &tail[2..];
-            }
-            None => {
-                out.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// A body with its secret fields redacted at any depth, and the secrets in its URLs.
@@ -139,7 +120,7 @@ pub fn redact_json_text(text: &str) -> String {
 /// The secrets in the query of a URL or path: the values of parameters with the name of a secret.
 pub fn secrets_of_url(text: &str) -> impl Iterator<Item = Secret> {
     let pairs = text.split(['?', '#', '&', ';']).skip(1).filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(name, _)| is_secret_name(&decode(name))).map(|(_, value)| Secret::new(decode(value)))
+    pairs.filter(|(name, _)| is_secret_name(&decoded_text(name))).map(|(_, value)| Secret::new(decoded_text(value)))
 }
 
 /// The secrets in a body: every text and number under the name of a secret, at any depth.

@@ -2,7 +2,7 @@
 
 use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
 
-use crate::{Audio, BoxedRareFields, Gaps, Media, RareFields, TokenSource};
+use crate::{Audio, Gaps, Media, TokenSource};
 
 impl Pack for Gaps {
     fn pack(&self, out: &mut Vec<u8>) {
@@ -11,19 +11,6 @@ impl Pack for Gaps {
 
     fn unpack(from: &mut &[u8]) -> Option<Self> {
         unpack_bytes(from).map(Gaps::from_bytes)
-    }
-}
-
-impl Pack for BoxedRareFields {
-    fn pack(&self, out: &mut Vec<u8>) {
-        self.get().is_some().pack(out);
-        if let Some(rare) = self.get() {
-            rare.pack(out);
-        }
-    }
-
-    fn unpack(from: &mut &[u8]) -> Option<Self> {
-        Some(Option::<RareFields>::unpack(from)?.map_or_else(BoxedRareFields::default, BoxedRareFields::from))
     }
 }
 
@@ -59,7 +46,7 @@ mod tests {
     use tacho_core::{Drafts, FailureKind, Labels, OutputCheck, json::Value};
 
     use super::*;
-    use crate::{PerToken, Sample};
+    use crate::{BoxedRareFields, PerToken, RareFields, Sample};
 
     fn full() -> Sample {
         Sample {

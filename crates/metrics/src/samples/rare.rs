@@ -1,14 +1,15 @@
 //! Rarely used fields of a sample, boxed to keep a million samples small.
 
-use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
+use tacho_core::rare::{Absent, Rare};
 use tacho_core::{Drafts, Labels, OutputCheck, json::Value};
 
 use crate::{Media, PerToken};
 
 tacho_core::packed! {
     /// Fields that are empty for most requests.
-    #[derive(Debug, Clone, PartialEq)]
+    #[derive(Debug, Clone, Default, PartialEq)]
     pub struct RareFields {
         /// Its session and its turn there, if there are sessions.
         pub session: Option<(u32, u32)>,
@@ -37,73 +38,13 @@ tacho_core::packed! {
     }
 }
 
-impl RareFields {
-    /// Without any of these fields.
-    const NONE: RareFields = RareFields {
-        session: None,
-        labels: Labels::NONE,
-        per_token: None,
-        reasoning_tokens: None,
-        drafts: None,
-        input_audio_duration: 0.0,
-        input_end: None,
-        media: None,
-        check: None,
-        scores: None,
-        error: String::new(),
-        text: Vec::new(),
-    };
-}
+/// The rare fields of a sample.
+pub type BoxedRareFields = Rare<RareFields>;
 
-impl Default for RareFields {
-    fn default() -> Self {
-        RareFields::NONE
-    }
-}
-
-/// The rare fields; one pointer in size if there are none.
-#[derive(Debug, Clone, Default)]
-pub struct BoxedRareFields(Option<Box<RareFields>>);
-
-impl BoxedRareFields {
-    /// The fields, if any is set.
-    pub(crate) fn get(&self) -> Option<&RareFields> {
-        self.0.as_deref()
-    }
-
-    /// Drops the text and frees its memory.
-    pub fn forget_text(&mut self) {
-        if let Some(mut rare) = self.0.take() {
-            rare.text = Vec::new();
-            *self = (*rare).into();
-        }
-    }
-}
-
-impl From<RareFields> for BoxedRareFields {
-    fn from(rare: RareFields) -> Self {
-        BoxedRareFields((rare != RareFields::NONE).then(|| Box::new(rare)))
-    }
-}
-
-impl PartialEq for BoxedRareFields {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Deref for BoxedRareFields {
-    type Target = RareFields;
-
-    fn deref(&self) -> &RareFields {
-        static NONE: RareFields = RareFields::NONE;
-        self.0.as_deref().unwrap_or(&NONE)
-    }
-}
-
-impl DerefMut for BoxedRareFields {
-    fn deref_mut(&mut self) -> &mut RareFields {
-        self.0.get_or_insert_default()
+impl Absent for RareFields {
+    fn absent() -> &'static RareFields {
+        static NONE: LazyLock<RareFields> = LazyLock::new(RareFields::default);
+        &NONE
     }
 }
 
@@ -116,11 +57,11 @@ mod tests {
         assert_eq!(size_of::<BoxedRareFields>(), 8);
         let mut rarely = BoxedRareFields::from(RareFields { text: b"a".to_vec(), ..RareFields::default() });
         assert_eq!(rarely.text, b"a");
-        rarely.forget_text();
-        assert!(rarely.0.is_none() && rarely.text.is_empty());
+        rarely.change(|rare| rare.text = Vec::new());
+        assert!(rarely.get().is_none() && rarely.text.is_empty());
         rarely.error = "late".to_owned();
-        rarely.forget_text();
+        rarely.change(|rare| rare.text = Vec::new());
         assert_eq!(rarely.error, "late");
-        assert!(BoxedRareFields::from(RareFields::default()).0.is_none());
+        assert!(BoxedRareFields::from(RareFields::default()).get().is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use tacho_core::{Content, Request, json::Value};
+use tacho_core::{Content, Request, json::Value, percent::decoded_text};
 use tacho_text::Tokenizer;
 
 use crate::error::{Error, ImageProblem};
@@ -151,26 +151,7 @@ pub(super) fn image_content(text: &str, links: Option<&Links>) -> Result<Value, 
 
 /// The bytes of a `file://` URL.
 fn read_file(url: &str) -> Result<Arc<[u8]>, ImageProblem> {
-    let path = percent_decoded(url.strip_prefix("file://").unwrap_or(url));
+    let path = decoded_text(url.strip_prefix("file://").unwrap_or(url));
     let unreadable = |source: std::io::Error| ImageProblem::Unreadable { reason: source.to_string() };
     tacho_core::files::read_data(path).map(Arc::from).map_err(unreadable)
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match code {
-            Some(byte) if first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Audio samples, and their formats in requests.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use tacho_core::json::Value;
+use tacho_core::{json::Value, wav};
 
 use crate::sampling::chat::object;
 
@@ -43,21 +43,8 @@ impl Audio {
         object([("type", Value::from("input_audio")), ("input_audio", audio)])
     }
 
-    /// A 16-bit WAV file with a minimal header.
     pub(super) fn to_wav(&self) -> Vec<u8> {
-        let (length, frame) = (self.samples.len() as u32 * 2, self.channels as u16 * 2);
-        let mut out = Vec::with_capacity(44 + length as usize);
-        out.extend_from_slice(b"RIFF");
-        out.extend_from_slice(&(36 + length).to_le_bytes());
-        out.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0");
-        out.extend_from_slice(&(self.channels as u16).to_le_bytes());
-        out.extend_from_slice(&self.rate.to_le_bytes());
-        out.extend_from_slice(&self.rate.saturating_mul(u32::from(frame)).to_le_bytes());
-        out.extend_from_slice(&frame.to_le_bytes());
-        out.extend_from_slice(b"\x10\0data");
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend(self.samples.iter().flat_map(|&sample| sixteen_bits(sample).to_le_bytes()));
-        out
+        wav::file(self.channels as u16, self.rate, self.samples.iter().map(|&sample| sixteen_bits(sample)))
     }
 }
 

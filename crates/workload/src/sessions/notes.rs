@@ -1,9 +1,9 @@
 //! Attributes of steps that replaying does not need.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 
 use tacho_core::json::{Codec, Dict, FieldError, Json, Value};
+use tacho_core::rare::{Absent, Rare};
 
 tacho_core::record! {
     /// Attributes of a format that replaying does not need.
@@ -41,34 +41,13 @@ impl Codec<Option<f64>> for Milliseconds {
     }
 }
 
-/// Attributes that most steps lack, boxed so that a step of a long trace is small.
-#[derive(Debug, Clone, Default)]
-pub struct RareNotes(Option<Box<Notes>>);
+/// Attributes that most steps lack.
+pub type RareNotes = Rare<Notes>;
 
-impl PartialEq for RareNotes {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl From<Notes> for RareNotes {
-    fn from(notes: Notes) -> Self {
-        RareNotes((notes != Notes::default()).then(|| Box::new(notes)))
-    }
-}
-
-impl Deref for RareNotes {
-    type Target = Notes;
-
-    fn deref(&self) -> &Notes {
+impl Absent for Notes {
+    fn absent() -> &'static Notes {
         static NONE: LazyLock<Notes> = LazyLock::new(Notes::default);
-        self.0.as_deref().unwrap_or(&NONE)
-    }
-}
-
-impl DerefMut for RareNotes {
-    fn deref_mut(&mut self) -> &mut Notes {
-        self.0.get_or_insert_with(Box::default)
+        &NONE
     }
 }
 

@@ -38,7 +38,7 @@ impl<'a> SampleSpec<'a> {
             sample.rare.scores = Some(scores.clone());
         }
         if !self.keep_texts {
-            sample.rare.forget_text();
+            sample.rare.change(|rare| rare.text = Vec::new());
         }
         sample
     }
