@@ -27,7 +27,6 @@ pub(super) struct Row {
     /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
     pub(super) sends_messages: bool,
-    /// Whether its bodies have images, videos or sounds.
     pub(super) sends_media: bool,
     /// The header of the request ID, if it is sent.
     pub(super) id: Option<&'static str>,
@@ -45,7 +44,6 @@ impl std::fmt::Debug for Row {
 }
 
 impl Row {
-    /// The defaults of most rows.
     pub(super) const BASE: Row = COMPLETIONS;
 }
 
@@ -119,7 +117,6 @@ macro_rules! backends {
         impl BackendKind {
             /// All built-in backends, in the order of the help text.
             pub const ALL: [BackendKind; [$(stringify!($kind)),*].len()] = [$(BackendKind::$kind,)*];
-            /// Their names, in the same order.
             pub const NAMES: [&'static str; BackendKind::ALL.len()] = [$({ const ROW: Row = $row; ROW.name },)*];
 
             pub(super) fn row(self) -> &'static Row {
@@ -137,7 +134,6 @@ backends! {
     Vllm: Row { name: "vllm", ..COMPLETIONS },
     /// `/v1/completions` of any server.
     OpenAi: Row { name: "openai", ..COMPLETIONS },
-    /// `/v1/chat/completions`.
     OpenAiChat: Row {
         name: "openai-chat",
         suffixes: &["chat/completions"],
@@ -149,7 +145,6 @@ backends! {
         headers: JSON,
         ..COMPLETIONS
     },
-    /// `/v1/responses`.
     OpenAiResponses: Row {
         name: "openai-responses",
         suffixes: &["responses"],
@@ -160,7 +155,6 @@ backends! {
         headers: JSON,
         ..COMPLETIONS
     },
-    /// `/v1/audio/transcriptions` and `/v1/audio/translations`.
     OpenAiAudio: Row {
         name: "openai-audio",
         suffixes: &["transcriptions", "translations"],
@@ -172,28 +166,23 @@ backends! {
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..COMPLETIONS
     },
-    /// `/v1/embeddings` of texts.
     OpenAiEmbeddings: Row {
         name: "openai-embeddings",
         body: embeddings::body,
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
-    /// `/v1/embeddings` of chat messages.
     OpenAiEmbeddingsChat: Row {
         name: "openai-embeddings-chat",
         body: |payload, request| embeddings::message_body(payload, request, request.content.to_json(), AfterText),
         ..EMBEDDINGS
     },
-    /// `/v1/embeddings` of a text or an image.
     OpenAiEmbeddingsClip: Row {
         name: "openai-embeddings-clip",
         body: |payload, request| embeddings::message_body(payload, request, embeddings::prompt_or_media(request), AfterText),
         ..EMBEDDINGS
     },
-    /// `/v1/embeddings` of an image with an instruction.
     OpenAiEmbeddingsVlm2Vec: Row { name: "openai-embeddings-vlm2vec", body: embeddings::vlm2vec_body, ..EMBEDDINGS },
-    /// `/embeddings` of an Infinity server.
     InfinityEmbeddings: Row {
         name: "infinity-embeddings",
         endpoint: "/embeddings",
@@ -256,7 +245,6 @@ backends! {
     LmDeploy: Row { name: "lmdeploy", ..LEGACY },
     ScaleLlm: Row { name: "scalellm", ..LEGACY },
     LlamaCpp: Row { name: "llama.cpp", ..LEGACY },
-    /// `/generate` of vLLM's demonstration server.
     VllmGenerate: Row {
         name: "vllm-generate",
         suffixes: &["generate"],
@@ -265,7 +253,6 @@ backends! {
         format: ResponseFormat::Declared,
         ..COMPLETIONS
     },
-    /// `/v1/messages` of Anthropic, vLLM and others.
     AnthropicMessages: Row {
         name: "anthropic-messages",
         suffixes: &["messages"],
@@ -279,11 +266,8 @@ backends! {
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
         ..COMPLETIONS
     },
-    /// `/v1/audio/speech`, as OpenAI defines it.
     OpenAiSpeech: Row { name: "openai-speech", ..SPEECH },
-    /// `/v1/audio/speech`, as vLLM-Omni's benchmark requests it.
     OpenAiAudioSpeech: Row { name: "openai-audio-speech", body: speech::omni_body, ..SPEECH },
-    /// `/v1/images/generations`.
     OpenAiImages: Row {
         name: "openai-images",
         suffixes: &["images/generations"],
@@ -292,7 +276,6 @@ backends! {
         format: ResponseFormat::Whole,
         ..SPEECH
     },
-    /// `/v1/images/edits`.
     OpenAiImageEdits: Row {
         name: "openai-image-edits",
         suffixes: &["images/edits"],
@@ -303,7 +286,6 @@ backends! {
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..SPEECH
     },
-    /// `/v1/realtime` of vLLM.
     OpenAiRealtime: Row {
         name: "openai-realtime",
         suffixes: &["realtime"],
@@ -320,25 +302,39 @@ backends! {
     },
 }
 
+/// Declares methods that return a column of the table.
+macro_rules! columns {
+    ($($(#[doc = $doc:literal])* $vis:vis $name:ident: $column:ident, $type:ty;)+) => {
+        impl BackendKind {
+            $($(#[doc = $doc])* $vis fn $name(self) -> $type {
+                self.row().$column
+            })+
+        }
+    };
+}
+
+columns! {
+    pub name: name, &'static str;
+    pub url_suffixes: suffixes, &'static [&'static str];
+    pub default_endpoint: endpoint, &'static str;
+    pub task: task, Task;
+    /// Whether sampling flags and the automatic `ignore_eos` apply.
+    pub is_openai_compatible: samples, bool;
+    pub sends_messages: sends_messages, bool;
+    /// Whether its bodies have images, videos or sounds.
+    pub sends_media: sends_media, bool;
+    /// Headers that contain the API key, and what precedes it there; empty if the server accepts none.
+    pub(crate) key_headers: keys, &'static [(&'static str, &'static str)];
+    /// The header of the request ID; `None` if a file does not name one.
+    pub(crate) id_header: id, Option<&'static str>;
+    pub(crate) method: method, &'static str;
+    /// Headers of the backend, which the user's override.
+    pub(crate) headers: headers, &'static [(&'static str, &'static str)];
+}
+
 impl BackendKind {
     pub fn from_name(name: &str) -> Option<Self> {
         BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    pub fn url_suffixes(self) -> &'static [&'static str] {
-        self.row().suffixes
-    }
-
-    pub fn default_endpoint(self) -> &'static str {
-        self.row().endpoint
-    }
-
-    pub fn task(self) -> Task {
-        self.row().task
     }
 
     /// What its responses consist of.
@@ -348,20 +344,6 @@ impl BackendKind {
             (Task::Media, ResponseFormat::Speech) => Output::Audio,
             (Task::Media | Task::Pooling, _) => Output::Whole,
         }
-    }
-
-    /// Whether sampling flags and the automatic `ignore_eos` apply.
-    pub fn is_openai_compatible(self) -> bool {
-        self.row().samples
-    }
-
-    pub fn sends_messages(self) -> bool {
-        self.row().sends_messages
-    }
-
-    /// Whether its bodies have images, videos or sounds.
-    pub fn sends_media(self) -> bool {
-        self.row().sends_media
     }
 
     /// Whether `vllm bench` 0.32.0 lacks this backend.
@@ -386,25 +368,6 @@ impl BackendKind {
     /// Whether its requests open a WebSocket, over which their bodies are sent while the response is received.
     pub fn is_websocket(self) -> bool {
         self.row().format == ResponseFormat::Realtime
-    }
-
-    /// Headers that contain the API key, and what precedes it there; empty if the server accepts none.
-    pub(crate) fn key_headers(self) -> &'static [(&'static str, &'static str)] {
-        self.row().keys
-    }
-
-    /// The header of the request ID; `None` if a file does not name one.
-    pub(crate) fn id_header(self) -> Option<&'static str> {
-        self.row().id
-    }
-
-    pub(crate) fn method(self) -> &'static str {
-        self.row().method
-    }
-
-    /// Headers of the backend, which the user's override.
-    pub(crate) fn headers(self) -> &'static [(&'static str, &'static str)] {
-        self.row().headers
     }
 }
 
