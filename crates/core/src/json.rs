@@ -157,26 +157,17 @@ impl<T: Into<Value>> FromIterator<T> for Value {
 impl Value {
     /// The object, if it is one.
     pub fn as_dict(&self) -> Option<&Dict> {
-        match self {
-            Value::Dict(dict) => Some(dict),
-            _ => None,
-        }
+        if let Value::Dict(dict) = self { Some(dict) } else { None }
     }
 
     /// The array, if it is one.
     pub fn as_list(&self) -> Option<&[Value]> {
-        match self {
-            Value::List(items) => Some(items),
-            _ => None,
-        }
+        if let Value::List(items) = self { Some(items) } else { None }
     }
 
     /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Value::Str(text) => Some(text),
-            _ => None,
-        }
+        if let Value::Str(text) = self { Some(text) } else { None }
     }
 
     /// The number as a float, if it is one.
@@ -191,10 +182,7 @@ impl Value {
 
     /// The number as an integer, if it is one within 64 bits.
     pub fn as_i64(&self) -> Option<i64> {
-        match self {
-            Value::Int(number) => Some(*number),
-            _ => None,
-        }
+        if let Value::Int(number) = self { Some(*number) } else { None }
     }
 
     /// A whole number from 0 to 2^64 − 1.

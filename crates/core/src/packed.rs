@@ -110,34 +110,28 @@ pub fn unpack_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     from.split_off(..len)
 }
 
-impl Pack for Vec<u8> {
-    fn pack(&self, out: &mut Vec<u8>) {
-        pack_bytes(out, self);
-    }
+/// Packs types as bytes with a length prefix.
+macro_rules! as_bytes {
+    ($($type:ty, $value:ident => $bytes:expr, $from:expr;)+) => {$(
+        impl Pack for $type {
+            fn pack(&self, out: &mut Vec<u8>) {
+                let $value = self;
+                pack_bytes(out, $bytes);
+            }
 
-    fn unpack(from: &mut &[u8]) -> Option<Self> {
-        unpack_bytes(from).map(<[u8]>::to_vec)
-    }
+            fn unpack(from: &mut &[u8]) -> Option<Self> {
+                let back: fn(&[u8]) -> Option<$type> = $from;
+                back(unpack_bytes(from)?)
+            }
+        }
+    )+};
 }
 
-impl Pack for String {
-    fn pack(&self, out: &mut Vec<u8>) {
-        pack_bytes(out, self.as_bytes());
-    }
-
-    fn unpack(from: &mut &[u8]) -> Option<Self> {
-        Some(std::str::from_utf8(unpack_bytes(from)?).ok()?.to_owned())
-    }
-}
-
-impl Pack for Box<str> {
-    fn pack(&self, out: &mut Vec<u8>) {
-        pack_bytes(out, self.as_bytes());
-    }
-
-    fn unpack(from: &mut &[u8]) -> Option<Self> {
-        String::unpack(from).map(String::into_boxed_str)
-    }
+as_bytes! {
+    Vec<u8>, bytes => bytes, |bytes| Some(bytes.to_vec());
+    String, text => text.as_bytes(), |bytes| Some(std::str::from_utf8(bytes).ok()?.to_owned());
+    Box<str>, text => text.as_bytes(), |bytes| Some(std::str::from_utf8(bytes).ok()?.into());
+    Value, value => json::dumps(value).as_bytes(), |bytes| json::parse(std::str::from_utf8(bytes).ok()?).ok();
 }
 
 macro_rules! lists {
@@ -178,16 +172,6 @@ impl<A: Pack, B: Pack> Pack for (A, B) {
 
     fn unpack(from: &mut &[u8]) -> Option<Self> {
         Some((A::unpack(from)?, B::unpack(from)?))
-    }
-}
-
-impl Pack for Value {
-    fn pack(&self, out: &mut Vec<u8>) {
-        json::dumps(self).pack(out);
-    }
-
-    fn unpack(from: &mut &[u8]) -> Option<Self> {
-        json::parse(&String::unpack(from)?).ok()
     }
 }
 

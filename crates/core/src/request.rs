@@ -18,10 +18,7 @@ pub enum Content {
 impl Content {
     /// The text, if it is a single one.
     pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Content::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Content::Text(text) = self { Some(text) } else { None }
     }
 
     /// Returns the content as JSON.
@@ -39,15 +36,8 @@ impl Content {
         match value {
             Value::Str(text) => Content::Text(text),
             Value::List(items) if !items.is_empty() && items.iter().all(|item| matches!(item, Value::Str(_))) => {
-                Content::Texts(
-                    items
-                        .into_iter()
-                        .filter_map(|item| match item {
-                            Value::Str(text) => Some(text),
-                            _ => None,
-                        })
-                        .collect(),
-                )
+                let text = |item| if let Value::Str(text) = item { Some(text) } else { None };
+                Content::Texts(items.into_iter().filter_map(text).collect())
             }
             other => Content::Json(other),
         }

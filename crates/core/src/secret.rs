@@ -71,15 +71,9 @@ impl std::fmt::Display for Secret {
     }
 }
 
-impl From<String> for Secret {
-    fn from(value: String) -> Self {
-        Secret(value)
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(value: &str) -> Self {
-        Secret(value.to_owned())
+impl<T: Into<String>> From<T> for Secret {
+    fn from(value: T) -> Self {
+        Secret(value.into())
     }
 }
 

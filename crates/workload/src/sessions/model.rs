@@ -32,7 +32,7 @@ pub struct Pool {
 }
 
 /// One step of a session: a request, or a gate that sends nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
     /// The session it belongs to. A sub-agent has its own session in the tree of its root.
     pub session: String,
@@ -47,7 +47,6 @@ pub struct Step {
     pub gap_ms: Option<f64>,
     /// The step it is sent along with, without waiting for it.
     pub starts_with: Option<usize>,
-    /// The history before its own messages.
     pub history: History,
     /// The choice to continue from if the preceding step has several; 0 is the first.
     pub choice: usize,
@@ -75,18 +74,24 @@ pub enum Turn {
     Name(String),
 }
 
+impl Default for Turn {
+    fn default() -> Self {
+        Turn::Number(0)
+    }
+}
+
 /// A step that must have ended, and the pause after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Edge {
     /// The parent's index in [`Trace::steps`].
     pub parent: usize,
-    /// The pause after its end.
     pub after_ms: f64,
 }
 
 /// The history before a step's own messages.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum History {
+    #[default]
     None,
     /// The session so far, with the server's completions.
     Live,
@@ -109,11 +114,12 @@ tacho_core::named! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Prompt {
     /// Nothing: it only gates others.
     Nothing,
     /// Synthetic text of the recorded length.
+    #[default]
     Synthetic,
     /// The file's content: `text`, `messages`, `payload`, `tools` and so on.
     Given(Dict),
@@ -141,26 +147,7 @@ impl Prompt {
 impl Step {
     /// A step without parents, times or content.
     pub(crate) fn new(session: impl Into<String>, turn: usize) -> Self {
-        Step {
-            session: session.into(),
-            turn: Turn::Number(turn),
-            parents: Vec::new(),
-            at_ms: None,
-            start_delay_ms: None,
-            gap_ms: None,
-            starts_with: None,
-            history: History::None,
-            choice: 0,
-            deltas: false,
-            prompt: Prompt::Synthetic,
-            answered: None,
-            input_tokens: None,
-            output_tokens: None,
-            blocks: None,
-            sent: None,
-            root: None,
-            notes: RareNotes::default(),
-        }
+        Step { session: session.into(), turn: Turn::Number(turn), ..Step::default() }
     }
 
     pub fn id(&self) -> String {
@@ -180,7 +167,6 @@ impl Trace {
         Trace { file, format, options: Dict::new(), steps: Vec::new(), pools: Vec::new(), notices: Vec::new() }
     }
 
-    /// Appends a step and returns its index.
     pub(crate) fn push(&mut self, step: Step) -> usize {
         self.steps.push(step);
         self.steps.len() - 1
