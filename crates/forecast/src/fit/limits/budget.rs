@@ -25,6 +25,8 @@ pub struct Held {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     splitting: Bounds,
+    /// With chunked prefill, also from steps in which no prompt finishes: these are full of one that is longer than the limit.
+    long: Bounds,
     whole: Bounds,
     /// The largest numbers of tokens that steps held with chunked prefill, and without it.
     held: [[f64; MIN_WITNESSES]; 2],
@@ -32,7 +34,8 @@ pub(super) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, held: [[0.0; MIN_WITNESSES]; 2] }
+        let [splitting, long, whole] = [Bounds::NONE; 3];
+        Budget { splitting, long, whole, held: [[0.0; MIN_WITNESSES]; 2] }
     }
 }
 
@@ -40,7 +43,7 @@ impl Budget {
     /// Adds a run in which no step has more sequences than `limit`.
     pub(super) fn add_run(&mut self, run: &Run, limit: usize) {
         let mut queue = Queue::new(run.traced);
-        let (mut running, mut chain) = (0, Vec::new());
+        let (mut running, mut chains) = (0, <[Vec<Full>; 2]>::default());
         let mut before = f64::NEG_INFINITY;
         for cluster in &run.clusters {
             let prompts: Vec<f64> = cluster.began().map(|at| run.traced[at].prompt as f64).collect();
@@ -59,9 +62,13 @@ impl Budget {
                 self.held(&step);
             }
             // A partially prefilled prompt counts in the batch, though it has no token here.
-            match next.filter(|_| clear && !prompts.is_empty() && cluster.tokens.len() + 1 < limit) {
-                Some(next) => self.full(&mut chain, step, next),
-                None => chain.clear(),
+            match next.filter(|_| clear && cluster.tokens.len() + 1 < limit) {
+                Some(next) => self.full(&mut chains, step, next),
+                None => chains = Default::default(),
+            }
+            // Steps without a running sequence have no tokens until a prompt finishes.
+            if running == 0 {
+                chains[1].clear();
             }
         }
     }
@@ -71,30 +78,27 @@ impl Budget {
     fn held(&mut self, step: &Full) {
         let [splitting, whole] = &mut self.held;
         self.splitting.low = self.splitting.low.max(witnessed(splitting, step.tokens - step.largest));
+        self.long.low = self.long.low.max(self.splitting.low);
         self.whole.low = self.whole.low.max(witnessed(whole, step.tokens));
     }
 
     /// Upper bound from a step that was full though `next` was queued, and from chains of such steps: consecutive full
     /// steps hold all their tokens, up to what was computed before the first and what was begun of the next prompt.
-    fn full(&mut self, chain: &mut Vec<Full>, step: Full, next: f64) {
-        self.splitting.steps += usize::from(!chain.is_empty() && step.several);
+    fn full(&mut self, [chain, long]: &mut [Vec<Full>; 2], step: Full, next: f64) {
+        self.long.full(long, step, next);
+        if step.largest == 0.0 {
+            return chain.clear();
+        }
         self.whole.steps += usize::from(step.several);
         self.whole.high = self.whole.high.min(step.tokens + next);
-        chain.push(step);
-        let mut tokens = 0.0;
-        for (count, first) in chain.iter().rev().take(MAX_CHAIN).enumerate() {
-            let steps = (count + 1) as f64;
-            tokens += first.tokens;
-            self.splitting.low = self.splitting.low.max((tokens - first.largest) / steps);
-            self.splitting.high = self.splitting.high.min((tokens + next) / steps);
-        }
+        self.splitting.full(chain, step, next);
     }
 
     /// The limit, and whether prefill is chunked, where the steps determine them; `splits` is known from elsewhere.
     pub(super) fn infer(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
         let (splitting, whole) = (self.splitting.limit(), self.whole.limit());
         match splits {
-            Some(true) => return (splitting, None),
+            Some(true) => return (splitting.or(self.long.limit()), None),
             Some(false) => return (whole, None),
             None => {}
         }
@@ -102,6 +106,7 @@ impl Budget {
             (Some(limit), None) if !self.whole.is_possible() => (Some(limit), Some(true)),
             (None, Some(limit)) if !self.splitting.is_possible() => (Some(limit), Some(false)),
             (Some(one), Some(other)) if one.limit == other.limit => (Some(one), None),
+            (None, None) if !self.whole.is_possible() => (self.long.limit(), self.long.limit().map(|_| true)),
             _ => (None, None),
         }
     }
@@ -122,6 +127,7 @@ fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
     largest[MIN_WITNESSES - 1]
 }
 
+#[derive(Debug, Clone, Copy)]
 struct Full {
     /// Tokens, including all of its prompts.
     tokens: f64,
@@ -144,6 +150,21 @@ impl Bounds {
 
     fn is_possible(&self) -> bool {
         self.low < self.high
+    }
+
+    /// Bounds of chunked prefill from a chain of full steps that `step` continues. Part of the first prompt that finishes in
+    /// a chain may have been computed before it.
+    fn full(&mut self, chain: &mut Vec<Full>, step: Full, next: f64) {
+        self.steps += usize::from(!chain.is_empty() && step.several);
+        chain.push(step);
+        let (mut tokens, mut begun) = (0.0, 0.0);
+        for (count, first) in chain.iter().rev().take(MAX_CHAIN).enumerate() {
+            let steps = (count + 1) as f64;
+            tokens += first.tokens;
+            begun = if first.largest > 0.0 { first.largest } else { begun };
+            self.low = self.low.max((tokens - begun) / steps);
+            self.high = self.high.min((tokens + next) / steps);
+        }
     }
 
     /// The roundest number between the bounds, if they are close.
