@@ -13,6 +13,7 @@ pub mod rebuild;
 pub mod scenarios;
 pub mod selfcheck;
 pub mod serve;
+mod side_call;
 pub mod suite;
 pub mod sweep;
 mod telemetry;

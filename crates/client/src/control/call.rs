@@ -238,7 +238,10 @@ impl<'c> Call<'c> {
         }
         let left = self.limits.time.saturating_sub(self.began.elapsed());
         if left.is_zero() {
-            let text = format!("no response within {} s", self.limits.time.as_secs_f64());
+            let text = match self.limits.time {
+                Duration::ZERO => "given up, since the server did not respond to earlier optional calls".to_owned(),
+                time => format!("no response within {} s", time.as_secs_f64()),
+            };
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(left)

@@ -9,7 +9,7 @@ use tacho_core::{Clock, EventSink, RunEvent, SystemClock, live::LiveBoard};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
 
-use crate::{Error, plan::ServePlan};
+use crate::{Error, plan::ServePlan, side_call::side_call};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest sleep, so that the end of the run is noticed.
@@ -28,7 +28,7 @@ impl Scrape {
     /// Two calls, as vLLM makes them, so that the server sees the same traffic. A failed one is reported and not
     /// retried.
     pub(crate) fn take(callers: &[Caller], clock: SystemClock, sink: &dyn EventSink) -> Self {
-        let first = match joined_pages(callers) {
+        let first = match side_call("/metrics", sink, || joined_pages(callers)) {
             Ok(first) => first,
             Err(error) => {
                 sink.event(RunEvent::warning(format!("the server's metrics are left out: {error}")));

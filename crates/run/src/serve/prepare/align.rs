@@ -7,7 +7,7 @@ use tacho_core::{EventSink, Request, RunEvent};
 use tacho_workload::Requests;
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
 
-use crate::Error;
+use crate::{Error, side_call::side_call};
 
 const MAX_CALLS: usize = 64;
 
@@ -19,7 +19,7 @@ pub(crate) fn with_server(
 ) -> Result<(), Error> {
     let first = requests.kept();
     let Some(text) = probe(first) else { return Ok(()) };
-    let Some(tokens) = server.tokenize(text) else {
+    let Some(tokens) = side_call("/tokenize", sink, || server.tokenize(text)) else {
         sink.event(RunEvent::status("WARNING: /tokenize unavailable, skipping alignment."));
         return Ok(());
     };
