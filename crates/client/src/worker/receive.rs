@@ -108,7 +108,9 @@ impl ClientWorker<'_> {
             return;
         }
         self.stats.late_coalesced += events;
-        let span = busy.max(lag).min(timestamp.since(after));
+        // What arrived before its last work began was read then.
+        let looked = Timestamp(self.slept.0.saturating_sub(self.last_work.as_nanos() as u64));
+        let span = busy.max(lag).min(timestamp.since(after.max(looked)));
         self.span_sample.push(&mut self.stats.late_spans_ns, span.as_nanos() as u64);
     }
 

@@ -10,7 +10,8 @@
 //! upper one likewise. A mean of gaps telescopes: only the first and the last event of each response move it.
 
 use super::{WorkerUse, ranked::Ranked};
-use crate::latency::{collect, itls, successes, tpots};
+use crate::latency::{collect, collect_some, itls, successes, tpot, tpots};
+use crate::percentile::percentile;
 use crate::{MetricKind, Samples, Statistics, Summary, stats::statistics::Statistic};
 
 /// Estimate of the time from the arrival of a packet to the kernel's timestamp, s.
@@ -251,6 +252,7 @@ impl Doubt {
             MetricKind::Ttft => Some(Ranked::sorted(collect(samples, |sample| sample.ttft))),
             _ => Some(Ranked::sorted(collect(samples, |sample| sample.latency))),
         };
+        let early = self.of_early_starts(kind, samples);
         let scale = if kind == MetricKind::Tpot { 1.0 / self.least_tokens as f64 } else { 1.0 };
         let (down, up) = self.of_mean(kind);
         let per_value = 1000.0 * scale / statistics.count as f64;
@@ -266,12 +268,36 @@ impl Doubt {
                 None => (value_ms / 1000.0, value_ms / 1000.0),
                 Some(values) => self.of_percentile(kind, values, percent, value_ms / 1000.0, scale),
             };
+            let early = early.as_ref().map(|early| percentile(early, percent));
+            let (low, high) = match (kind, early) {
+                (MetricKind::Ttft, Some(early)) => (low.max(early), high),
+                (_, Some(early)) => (low, high.min(early)),
+                (_, None) => (low, high),
+            };
             // A TPOT has two ends.
             let path = PATH * if kind == MetricKind::Tpot { 2.0 * scale } else { 1.0 };
             let statistic = Statistic::Percentile(percent);
             bound(statistic, value_ms, value_ms - (low - path) * 1000.0, (high + path) * 1000.0 - value_ms)
         });
         std::iter::once(mean).chain(percentiles).collect()
+    }
+
+    /// TTFTs or TPOTs in order, if each response whose first event shares a read with the second began as early as possible.
+    fn of_early_starts(&self, kind: MetricKind, samples: &Samples) -> Option<Vec<f64>> {
+        if self.by_user || self.late == 0.0 || !matches!(kind, MetricKind::Ttft | MetricKind::Tpot) {
+            return None;
+        }
+        let longest = self.spans.largest();
+        let mut values = collect_some(samples, |sample| {
+            let shared = sample.itl.iter().next() == Some(0.0);
+            let hidden = if shared { sample.ttft.min(longest) } else { 0.0 };
+            match kind {
+                MetricKind::Ttft => Some(sample.ttft - hidden),
+                _ => Some(tpot(sample)? + hidden / (sample.output_len - 1) as f64),
+            }
+        });
+        values.sort_unstable_by(f64::total_cmp);
+        Some(values)
     }
 
     /// The range of a percentile, before what lies before the timestamps.

@@ -87,7 +87,7 @@ fn read_late(seed: u64, away: f64, every: f64) -> (Vec<Sample>, Vec<Sample>, Wor
             if last > at {
                 worker.late_coalesced += (last - at) as u64;
                 let before = if at == 0 { start } else { stamped[at - 1] };
-                worker.late_spans.push((times[last] - before).min(away));
+                worker.late_spans.push(times[last] - before.max(times[last] - times[last] % every));
             }
             (at..=last).for_each(|event| stamped[event] = times[last]);
             at = last + 1;
@@ -152,6 +152,21 @@ fn few_late_events_move_a_percentile_by_a_few_ranks() {
     let trust = trust(&seen, late);
     assert!(trust.is_ok(), "{}", trust.text());
     assert!(bound(&trust, "p99_itl_ms").off_ms() < 0.2, "{:?}", bound(&trust, "p99_itl_ms"));
+}
+
+/// A client that was stopped while some responses began: their TTFT is uncertain, and their TPOT by no more than that.
+#[test]
+fn a_late_first_event_moves_its_own_response_only() {
+    let (mut seen, real, worker) = read_late(1, 0.4, 3.0);
+    let late = seen.iter().zip(&real).filter(|(seen, real)| seen.ttft - real.ttft > 0.1).count();
+    let tpot = bound(&trust(&seen, worker.clone()), "p99_tpot_ms");
+    assert!(late > 3 && tpot.off_ms() < 0.6 && !tpot.is_large(), "{late} {tpot:?}");
+    // The slowest responses have exact first events.
+    for sample in seen.iter_mut().filter(|sample| sample.itl.iter().next() != Some(0.0)).take(3) {
+        (sample.ttft, sample.latency) = (sample.ttft + 2.0, sample.latency + 2.0);
+    }
+    let ttft = bound(&trust(&seen, worker), "p99_ttft_ms");
+    assert!(ttft.value_ms > 2000.0 && !ttft.is_large(), "{ttft:?}");
 }
 
 #[test]
