@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tacho_client::{BackendKind, Client, ClientPlan};
-use tacho_core::SystemClock;
+use serde_json::json;
+use tacho_client::{BackendKind, Client, ClientPlan, RequestIdentity};
+use tacho_core::{Request, SystemClock};
 use tacho_pyrand::Random;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, workload_digest};
@@ -42,6 +43,9 @@ impl Bench {
         let turns = r#"[{"from": "human", "value": "one two three"}, {"from": "gpt", "value": "four five six"}]"#;
         let shared = format!("[{}]", vec![format!("{{\"id\": \"x\", \"conversations\": {turns}}}"); 8].join(", "));
         std::fs::write(directory.path().join("sharegpt.json"), shared).unwrap();
+        let sound = golden_path("data/audio/tone8k.wav");
+        let row = |text: &str| format!("{}\n", json!({"prompt": text, "audio": &sound, "output_tokens": 3}));
+        std::fs::write(directory.path().join("audio.jsonl"), ["a b", "c", "d e f", "g"].map(row).concat()).unwrap();
         Bench { server: Server::start(SimSpec { threads: 1, ..SimSpec::default() }).unwrap(), directory }
     }
 
@@ -60,9 +64,19 @@ impl Bench {
         let payload = prepared.payload(plan);
         let clock = SystemClock::start();
         let client = Client::new(plan.endpoint.clone(), &payload, &requests, ClientPlan::default(), clock)?;
+        let identity = RequestIdentity::new(plan.endpoint.clone(), &plan.base_path, &payload);
+        let shown = |(index, request): (usize, &Request)| -> anyhow::Result<String> {
+            if plan.endpoint.backend.name() != "openai-realtime" {
+                return Ok(client.shown(index).replace(SECRET, ""));
+            }
+            // The key and the masks of a WebSocket are random.
+            let mut unmasked = Vec::new();
+            identity.parts(index, request, |part| unmasked.extend_from_slice(part))?;
+            Ok(String::from_utf8_lossy(&unmasked).into_owned())
+        };
         let seconds = prepared.timeline.scheduled().iter().zip(requests.iter());
         Ok(Sent {
-            requests: (0..requests.len()).map(|index| client.shown(index).replace(SECRET, "")).collect(),
+            requests: requests.iter().enumerate().map(shown).collect::<Result<_, _>>()?,
             times: seconds.map(|(due, request)| format!("{due:.6} {:?}", request.cancel_after)).collect(),
             digest: workload_digest(plan, prepared)?,
         })
@@ -112,10 +126,13 @@ fn command(random: &mut Random, backend: &str, directory: &Path) -> Vec<String> 
          --random-mm-bucket-config={(16,16,1):1.0}"
             .to_owned(),
         "--dataset-name random-rerank --random-input-len 12".to_owned(),
+        format!("--dataset-name custom_audio --dataset-path {}", file("audio.jsonl")),
     ];
     let dataset = match backend {
         "vllm-rerank" => &datasets[1 + 5 * random.randint(0, 1) as usize],
-        _ => &datasets[random.randint(0, datasets.len() as i64 - 2) as usize],
+        "openai-image-edits" => &datasets[5],
+        "openai-audio" | "openai-realtime" => &datasets[7],
+        _ => &datasets[random.randint(0, 5) as usize],
     };
     let mut line = format!("--backend {backend} --num-prompts 4 {dataset}");
     for choices in [
@@ -166,11 +183,7 @@ fn random_workloads_are_replayed_to_the_byte_and_named_by_what_they_send() {
             }
         }
     }
-    // Audio and images to edit come from files.
-    let expected = BackendKind::NAMES
-        .iter()
-        .filter(|name| !["openai-audio", "openai-realtime", "openai-image-edits"].contains(name));
-    let missing: Vec<&&str> = expected.filter(|name| !backends.contains(**name)).collect();
+    let missing: Vec<&&str> = BackendKind::NAMES.iter().filter(|name| !backends.contains(**name)).collect();
     assert!(missing.is_empty() && by_digest.len() > 40, "{missing:?} {}", by_digest.len());
 }
 
