@@ -33,7 +33,10 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
     };
     let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
     let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();
-    let sentence = format!("{} repeats of one configuration: the spread is the variation between runs.", runs.len());
+    let count = runs.len();
+    let sentence = format!(
+        "{count} repeats of one configuration. Values are arithmetic means, intervals the variation between runs."
+    );
     let head =
         head.verdict_with(Tone::Good, &sentence, "", Some("tacho compare A B for two configurations")).cards(cards);
     let row = |key: &String| {
