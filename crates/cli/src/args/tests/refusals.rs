@@ -112,6 +112,10 @@ fn an_address_is_given_in_one_form() {
     }
     assert!(serve(&["--base-url", "http://h/v1/completions", "--endpoint", "/v1/completions"]).is_ok());
     assert!(serve(&["--base-url", "http://h/v1/completions", "--strict-parity"]).is_ok());
+    for socket in ["unix:/run/s", "/run/s"] {
+        let said = report(&format!("serve --base-url {socket}"));
+        assert!(said.contains("http+unix://%2Frun%2Fvllm.sock"), "{said}");
+    }
     let parted = serve(&["--base-url", "http://h/", "--endpoint", "v1/completions"]).unwrap();
     assert_eq!(parted.api_url(), "http://h/v1/completions");
 }
@@ -135,6 +139,10 @@ fn keys_and_addresses_may_be_given_as_elsewhere() {
 
 #[test]
 fn values_at_their_bounds_are_taken() {
+    for speed in ["1e-300", "0", "-1", "nan"] {
+        let said = report(&format!("serve --backend openai-realtime --audio-speed {speed}"));
+        assert!(said.contains("--audio-speed"), "{speed}: {said}");
+    }
     assert!(serve(&["--timeout", "0.5", "--metrics-interval", "0", "--probe-request-rate", "0.5"]).is_ok());
     assert!(parse_words(&["sim", "--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
     let ramp = ["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "5", "--ramp-up-end-rps", "5"];
