@@ -4,10 +4,10 @@ use std::{convert::Infallible, sync::Arc};
 
 use tacho_core::Timestamp;
 use tacho_engine::{Machine, simulation::Arrival};
-use tacho_forecast::fit::{Experiment, KnownLimits, Length, Load, Server, Traced};
+use tacho_forecast::fit::{self, Experiment, KnownLimits, Length, Load, Profile, Server, Traced};
 
 use crate::async_scheduling::asynchronous;
-use crate::planted::{others, planted, sent};
+use crate::planted::{others, planted, sent, traced};
 
 /// A simulated server.
 struct Planted {
@@ -101,6 +101,34 @@ fn the_token_budget_is_found_or_bounded_within_the_minute() {
         assert!(server.elapsed < 90.0, "{number}: {} s", server.elapsed);
     }
     assert!(found >= 24, "{found} of 30");
+}
+
+/// A loop that no run of the fit had: a wrong token budget shows in its TTFT.
+#[test]
+fn a_closed_loop_is_predicted_with_the_budget_that_was_found() {
+    for (number, budget) in [512, 2048, 8192].into_iter().enumerate() {
+        let mut machine = [planted(), others()[1].clone(), asynchronous(5.0)][number].clone();
+        machine.engine.max_num_batched_tokens = budget;
+        machine.engine.max_model_len = 32_768;
+        let mut server = Planted { machine: machine.clone(), elapsed: 0.0 };
+        let experiment = Experiment::measure(&mut server, 60.0, 32_768).unwrap().unwrap();
+        let mut known = KnownLimits::default();
+        experiment.learn_limits(&mut known);
+        let fitted = fit::fit(&experiment.runs, &known.limits).unwrap();
+        let profile = Profile { name: "fitted".to_owned(), limits: known.limits, fitted, sources: Vec::new() };
+        let learned = Machine::parse(&tacho_core::json::dumps(&profile.to_json()), "fitted.json").unwrap();
+        let ttfts = |machine: &Machine| {
+            let runs = (77..81).flat_map(|seed| traced(machine, 24, 300, seed));
+            let mut ttfts: Vec<f64> = runs.map(|one| one.tokens[0] - one.sent).collect();
+            ttfts.sort_by(f64::total_cmp);
+            [ttfts.iter().sum::<f64>() / 1200.0, ttfts[600]]
+        };
+        let (truth, found) = (ttfts(&machine), ttfts(&learned));
+        for (truth, found) in truth.into_iter().zip(found) {
+            println!("{budget}: {:.1} ms for {:.1} ms", found * 1e3, truth * 1e3);
+            assert!((found / truth - 1.0).abs() < 0.15, "{budget}: {found} {truth}");
+        }
+    }
 }
 
 fn source(known: &KnownLimits, name: &str) -> String {
