@@ -100,6 +100,7 @@ pub fn fold(line: &str, width: usize, indent: usize) -> Vec<String> {
 /// A number with readable precision: `12,346`, `346`, `34.6`, `3.46`.
 pub fn short(value: f64) -> String {
     match value.abs() {
+        f64::INFINITY => value.to_string(),
         size if size >= 999.5 => grouped(value.round() as i64),
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),

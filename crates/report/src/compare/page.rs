@@ -11,6 +11,7 @@ use super::repeats::{are_repeats, head_and_table};
 use super::{CompareSpec, Side, Verdicts, names::short_names, settings::settings, verdicts::times, warnings};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, facts_table, html_table, page};
+use crate::inputs::of_results;
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
 use crate::tables::markdown::Table;
 
@@ -21,9 +22,9 @@ impl Comparison {
         let mut body = String::new();
         let names = short_names(sides);
         let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
-        let head =
-            Head::new(self.title(&names)).facts(common(&runs.iter().collect::<Vec<_>>())).inputs(warnings(sides));
         let repeated = verdicts.is_empty() && are_repeats(sides, true);
+        let inputs = if repeated { of_results(None, runs.iter().map(|run| &run.fields)) } else { warnings(sides) };
+        let head = Head::new(self.title(&names)).facts(common(&runs.iter().collect::<Vec<_>>())).inputs(inputs);
         let head = if repeated {
             let (head, table) = head_and_table(head, sides, &names);
             body += &format!("<h2>Every run</h2>\n{}", html_table(&table, |_, _| ""));

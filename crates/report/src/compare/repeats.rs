@@ -29,7 +29,7 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
     let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
     let values = |key: &str| runs.iter().filter_map(|run| run.number(key)).collect::<Vec<f64>>();
     let interval = |values: &[f64]| {
-        half_width(values).map(|half| Interval { low: mean(values) - half, high: mean(values) + half })
+        half_width(values).map(|half| Interval { low: (mean(values) - half).max(0.0), high: mean(values) + half })
     };
     let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
     let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();

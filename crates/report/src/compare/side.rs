@@ -171,7 +171,10 @@ fn directory_rows(directory: &Path) -> Result<Vec<Row>, Error> {
         }
     }
     if found.is_empty() {
-        return Err(Error::NotAResult { path: directory.to_owned(), problem: "no results in this directory".into() });
+        return Err(Error::NotAResult {
+            path: directory.to_owned(),
+            problem: "it is a directory without results".into(),
+        });
     }
     // A run may be there with its summary, or twice.
     let mut once: Vec<Row> = Vec::new();

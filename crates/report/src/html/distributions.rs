@@ -24,8 +24,12 @@ type Named = (String, Vec<StoredRun>);
 pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
     let mut places = String::new();
     for (kind, title) in TIMES {
-        let times: Vec<(usize, Vec<f64>)> =
-            sides.iter().enumerate().map(|(at, side)| (at, times(side, kind))).filter(|(_, t)| t.len() > 1).collect();
+        let times: Vec<(usize, Vec<f64>)> = sides
+            .iter()
+            .enumerate()
+            .map(|(at, side)| (at, times(side, kind)))
+            .filter(|(_, times)| times.len() > zeros(times) + 1)
+            .collect();
         if !times.is_empty() {
             places += &figures.place(shares(title, sides, &times));
             places += &figures.place(histograms(title, sides, &times));
@@ -42,19 +46,25 @@ pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
     )
 }
 
-/// All positive times of a side in milliseconds, ascending.
+/// All times of a side in milliseconds, ascending. Only gaps can be 0: requests without a time have it too.
 fn times((_, runs): &Named, kind: MetricKind) -> Vec<f64> {
-    let mut times: Vec<f64> = runs.iter().flat_map(|run| run.times_ms(kind)).filter(|ms| *ms > 0.0).collect();
+    let mut times: Vec<f64> = runs.iter().flat_map(|run| run.times_ms(kind)).collect();
+    times.retain(|ms| *ms > 0.0 || kind == MetricKind::Itl);
     times.sort_unstable_by(f64::total_cmp);
     times
 }
 
+/// The number of times that a logarithmic axis cannot show: those of tokens that arrived together.
+fn zeros(sorted: &[f64]) -> usize {
+    sorted.partition_point(|ms| *ms <= 0.0)
+}
+
 fn shares(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
     let layer = |(side, sorted): &(usize, Vec<f64>)| {
-        let count = sorted.len();
-        let step = (count as f64 / POINTS as f64).max(1.0);
+        let (first, count) = (zeros(sorted), sorted.len());
+        let step = ((count - first) as f64 / POINTS as f64).max(1.0);
         let mut places: Vec<usize> =
-            (0..POINTS.min(count)).map(|at| (at as f64 * step) as usize).filter(|at| *at < count).collect();
+            (0..POINTS).map(|at| first + (at as f64 * step) as usize).filter(|at| *at < count).collect();
         places.push(count - 1);
         places.dedup();
         let x = places.iter().map(|&at| Value::Float(short(sorted[at])));
@@ -69,13 +79,13 @@ fn shares(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
 
 fn histograms(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
     let ends = |of: fn(&Vec<f64>) -> f64| times.iter().map(move |(_, sorted)| of(sorted));
-    let low = ends(|sorted| sorted[0]).fold(f64::INFINITY, f64::min).log10();
+    let low = ends(|sorted| sorted[zeros(sorted)]).fold(f64::INFINITY, f64::min).log10();
     let high = ends(|sorted| sorted[sorted.len() - 1]).fold(0.0, f64::max).log10();
     let width = ((high - low) / BARS as f64).max(1e-3);
     let edge = |bar: usize| short(10f64.powf(low + bar as f64 * width));
     let layer = |(side, sorted): &(usize, Vec<f64>)| {
         let mut counts = vec![0u64; BARS];
-        for time in sorted {
+        for time in &sorted[zeros(sorted)..] {
             counts[(((time.log10() - low) / width) as usize).min(BARS - 1)] += 1;
         }
         let share = |count: &u64| Value::Float(short(*count as f64 / sorted.len() as f64 * 100.0));

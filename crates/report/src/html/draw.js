@@ -477,7 +477,7 @@ const Draw = (() => {
     points(layer) {
       const { pen } = this, many = layer.x.length > 2000, size = many ? 2 : layer.marks ? 4 : 3.5;
       pen.fillStyle = this.color(layer);
-      pen.globalAlpha = layer.marks ? 1 : many ? 0.35 : 0.8;
+      pen.globalAlpha = layer.marks || layer.x.length <= 40 ? 1 : many ? 0.35 : 0.8;
       for (let i = 0; i < layer.x.length; i++) {
         if (!this.x.fits(layer.x[i]) || !this.y.fits(layer.y[i])) continue;
         pen.beginPath();

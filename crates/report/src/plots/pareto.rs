@@ -155,7 +155,8 @@ impl Pareto {
     }
 
     fn labels(&self, point: &Point) -> Vec<String> {
-        let found = self.labels.iter().filter_map(|key| Some((key, lookup(&point.record, key)?)));
+        let known = |key| lookup(&point.record, key).filter(|value| **value != Value::Null);
+        let found = self.labels.iter().filter_map(|key| Some((key, known(key)?)));
         found.map(|(key, value)| format!("{} {}", bare(key), value_text(value))).collect()
     }
 }

@@ -25,7 +25,7 @@ impl Outcome {
     fn style(self) -> (&'static str, Color) {
         match self {
             Outcome::Met => ("met", Color::hex(0x00_9E_73)),
-            Outcome::Inconclusive => ("met by chance", Color::hex(0xE6_9F_00)),
+            Outcome::Inconclusive => ("inconclusive", Color::hex(0xE6_9F_00)),
             Outcome::NotMet => ("not met or not sustained", Color::hex(0xC4_36_1C)),
         }
     }
@@ -206,6 +206,9 @@ fn panel(
     // Values far beyond the SLO would compress everything else.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
     let (x, y) = (in_words(variable), words_of(levels, metric));
+    // So would a first load far above the answer.
+    let is_wide = all.first().zip(all.last()).is_some_and(|(first, last)| first.0 > 0.0 && last.0 > 8.0 * first.0);
+    let scale = if is_wide { ScaleKind::Log } else { ScaleKind::Linear };
     // Results have intervals of whole runs only.
     let bounds = all.iter().filter(|_| !is_steady(levels, metric)).filter_map(|(load, ..)| {
         let (low, high) = interval(runs, variable, metric, *load)?;
@@ -241,7 +244,7 @@ fn panel(
     series.extend(answer(entry, limit, unit_of(variable)));
     Panel {
         title: if criteria.len() > 1 { vec![format!("{y} against {x}")] } else { Vec::new() },
-        x: AxisSpec::over(x.as_str(), ScaleKind::Linear, all.iter().map(|one| one.0)),
+        x: AxisSpec::over(x.as_str(), scale, all.iter().map(|one| one.0)),
         y: AxisSpec::linear(y.as_str(), 0.0, top * 1.08),
         grid: Grid::Both,
         series,

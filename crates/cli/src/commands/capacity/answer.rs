@@ -121,7 +121,7 @@ impl Answer<'_> {
         let slos: Vec<String> = self.flags.slos.iter().map(Criterion::described).collect();
         let (slos, unit) = (slos.join(" and "), self.unit);
         match (self.found.verdict, self.found.max_measured) {
-            (Verdict::Inconclusive, Some(max)) => format!("Inconclusive: {max} {unit} was measured and met {slos}"),
+            (Verdict::Inconclusive, Some(max)) => format!("Inconclusive: {max} {unit}, measured and met: {slos}"),
             (Verdict::Inconclusive, None) => format!("Inconclusive: no load met {slos} for certain"),
             (Verdict::Unlimited, _) => format!("Any load meets {slos}: all requests of the first run at once did"),
             (_, Some(max)) => format!("Capacity: {max} {unit}, measured and met: {slos}"),

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tacho_core::json::dumps_indented;
+use tacho_core::json::{Dict, dumps_indented};
 use tacho_record::{MultiRun, RunRecord};
-use tacho_report::{card, inputs, json::write_text, multi_run, names};
+use tacho_report::json::{Detail, ResultFile, write_text};
+use tacho_report::{card, inputs, multi_run, names};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
@@ -84,7 +85,8 @@ pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBu
 
 fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
     let runs = MultiRun::of(records);
-    let text = multi_run::text(&runs, &inputs::of_records(records));
+    let results: Vec<Dict> = records.iter().map(|record| ResultFile::new(record, Detail::Brief).to_dict()).collect();
+    let text = multi_run::text(&runs, &inputs::of_results(None, &results));
     if args.outputs.owns_stdout() {
         std::io::stderr().write_all(text.as_bytes())?;
     } else {

@@ -203,9 +203,11 @@ fn distribution<I: Iterator<Item = f64>>(
     slo: Option<f64>,
     seconds: impl Fn() -> I,
 ) -> Option<Value> {
+    // A logarithmic axis has no 0: gaps of tokens that arrived together count in the percentiles only.
     let values = || seconds().filter(|value| *value > 0.0);
     let min = values().reduce(f64::min)? * 1e3;
-    let times = Statistics::of_all(values, &[50.0, 90.0, 99.0]);
+    let times = Statistics::of_all(&seconds, &[50.0, 90.0, 99.0]);
+    let zeros = times.count - values().count();
     if times.count < 2 {
         return None;
     }
@@ -218,6 +220,7 @@ fn distribution<I: Iterator<Item = f64>>(
     for value in values() {
         counts[((((value * 1e3).log10() - min) / width).max(0.0) as usize).min(bars - 1)] += 1;
     }
+    let marks = times.percentiles_ms.iter().filter(|(_, value)| *value > 0.0);
     let mark = |(percent, value): &(f64, f64)| vec![Value::from(format!("p{percent}")), Value::from(*value)];
     let dict = dict! {
         "title": title,
@@ -225,7 +228,8 @@ fn distribution<I: Iterator<Item = f64>>(
         "slo": slo,
         "edges": floats(edges),
         "counts": counts.into_iter().collect::<Value>(),
-        "marks": times.percentiles_ms.iter().map(mark).collect::<Value>(),
+        "zeros": zeros,
+        "marks": marks.map(mark).collect::<Value>(),
     };
     Some(dict.into())
 }

@@ -32,10 +32,10 @@
 
   // Distributions: bars of equal width on a logarithmic axis, and the cumulative distribution.
   const SLO = facts.slo || {};
-  const distribution = (host, { title, counted, slo, edges, counts, marks }) => {
-    const total = counts.reduce((a, b) => a + b, 0), ends = edges.slice(1);
-    let sum = 0;
-    const shares = [0, ...counts.map((n) => (sum += n) / total * 100)];
+  const distribution = (host, { title, counted, slo, zeros, edges, counts, marks }) => {
+    const total = counts.reduce((a, b) => a + b, zeros), ends = edges.slice(1);
+    let sum = zeros;
+    const shares = [zeros / total * 100, ...counts.map((n) => (sum += n) / total * 100)];
     new Plot(host, {
       title, x: { label: "ms (log scale)", log: true }, y: { label: counted, zero: true, whole: true }, right: { label: "cumulative %", range: [0, 100], zero: true },
       layers: [

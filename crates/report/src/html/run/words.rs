@@ -251,7 +251,7 @@ pub(super) fn facts(record: &RunRecord) -> String {
         ("seed", origin.seed.map(|seed| seed.to_string())),
         ("requests", Some(setup.num_prompts.to_string())),
         ("load", Some(load(setup))),
-        ("goodput objectives", objectives),
+        ("goodput SLOs", objectives),
         ("fails if", slos),
         ("workload digest", record.workload().map(str::to_owned)),
         ("started", Some(setup.started.clone())),
