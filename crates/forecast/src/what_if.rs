@@ -54,7 +54,7 @@ pub enum WhatIfError {
     Unlike { metric: &'static str, modeled: f64, measured: f64 },
     #[error("{count} requests could never run with {setting}: they are longer than the limits allow")]
     Rejected { count: usize, setting: String },
-    #[error("no cost model can be fitted to this run: {0}; pass --profile with a profile of tacho fit")]
+    #[error("no cost model can be fitted to this run: pass --profile with a profile of tacho fit")]
     Fit(#[from] FitError),
     #[error(transparent)]
     Engine(#[from] tacho_engine::Error),

@@ -72,7 +72,7 @@ pub enum Error {
     NoReferences { problem: String },
     #[error("--reference: {problem}")]
     Reference { problem: String },
-    #[error("--grade: {problem}")]
+    #[error("{problem}")]
     Grader { problem: String },
     #[error("the workload is empty: raise --num-prompts or check the data")]
     EmptyWorkload,

@@ -79,7 +79,8 @@ impl PlanArgs {
 pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {
     let criterion = |text: String| {
         let wrong = |allowed: &str| ArgumentError::range(setting.flag, &text, allowed);
-        let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
+        let criterion: Criterion =
+            text.parse().map_err(|_| wrong("a metric, one of <= < >= >, and a number, such as p99_ttft<=200ms"))?;
         let unknown = || ArgumentError::other(format!("{} {text}: use {SIMULATED}", setting.flag));
         if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(unknown()) }
     };

@@ -69,7 +69,7 @@ struct Run {
 impl Run {
     fn find(path: &Path) -> anyhow::Result<Self> {
         if !path.exists() {
-            bail!("no such file or directory: {}", path.display());
+            bail!("{} does not exist: pass a result file or the directory of a log", path.display());
         }
         if Stored::is_log(path) {
             let record = opened::of_log(path)?;

@@ -7,6 +7,7 @@ pub(crate) mod store;
 use std::io::Write;
 
 use anyhow::{anyhow, bail};
+use tacho_args::near::nearest;
 use tacho_core::dict;
 use tacho_core::json::{Dict, Json, Value, dumps, dumps_indented};
 use tacho_record::history::{Entry, EntryKind, History, series};
@@ -101,7 +102,7 @@ pub(crate) fn trend(args: &TrendArgs) -> anyhow::Result<Exit> {
     let mut metrics = words(args.metrics.as_deref());
     for key in &metrics {
         if found.iter().all(|entry| entry.metric(key).is_none()) {
-            bail!("--metric {key}: no entry has it; the last one has {}", keys(&found[found.len() - 1]));
+            bail!("--metric {key}: no entry has it: {}", known(&found, key));
         }
     }
     if metrics.is_empty() {
@@ -111,7 +112,7 @@ pub(crate) fn trend(args: &TrendArgs) -> anyhow::Result<Exit> {
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let trends = trends(&all, &metrics);
     if trends.is_empty() {
-        bail!("the entries have none of {}: pass --metric, one of {}", metrics.join(", "), keys(&found[0]));
+        bail!("the entries have none of {}: pass --metric; {}", metrics.join(", "), known(&found, ""));
     }
     let width = style::screen().0;
     let text = match args.json {
@@ -127,8 +128,12 @@ pub(crate) fn trend(args: &TrendArgs) -> anyhow::Result<Exit> {
     Ok(if worse { Exit::Gate } else { Exit::Done })
 }
 
-fn keys(entry: &Entry) -> String {
-    entry.metrics.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ")
+/// Where the metrics of the entries are listed, and the one of the last entry that was meant.
+fn known(found: &[Entry], key: &str) -> String {
+    let last = &found[found.len() - 1];
+    let meant = nearest(key, last.metrics.iter().map(|(key, _)| key.as_str()));
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+    format!("{meant}tacho history show {} lists all", last.id)
 }
 
 pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Exit> {

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
     let began = Instant::now();
     // An address that cannot be used leaves no file.
     let mut recorder = start_recorder(args.listen, &args.to, sender)
-        .with_context(|| format!("cannot pass requests from {} to {}", args.listen, args.to))?;
+        .with_context(|| format!("--to {}: cannot be recorded at {}", args.to, args.listen))?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&args.output).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => anyhow!("--output {path} exists: choose another name, or remove it"),

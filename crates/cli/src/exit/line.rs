@@ -11,20 +11,21 @@ use crate::commands::COMMANDS;
 const WIDE: usize = 130;
 
 /// Texts of the operating system, and what is shown instead.
-const PLAIN: [(&str, &str); 3] = [
+const PLAIN: [(&str, &str); 4] = [
     ("No such file or directory (os error 2)", "no such file or directory"),
     ("Is a directory (os error 21)", "it is a directory: pass a file"),
-    ("Not a directory (os error 20)", "not a directory"),
+    ("Not a directory (os error 20)", "it is a file: pass a directory"),
+    ("File exists (os error 17)", "it is a file: pass a directory"),
 ];
 
 pub(super) fn text(error: &anyhow::Error, words: &[String]) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let mut is_named = false;
     for cause in error.chain().map(|cause| plain(&cause.to_string())) {
+        let name = flag(&cause, words).map_or("", |(name, _)| name);
+        let is_named = !name.is_empty() && lines.iter().any(|line| names(line, name));
         let named = if is_named { cause.clone() } else { named(&cause, words) };
-        is_named |= named != cause;
         match lines.last_mut() {
-            Some(line) if line.ends_with(&cause) => {}
+            Some(line) if line.contains(&cause) => {}
             Some(line) if line.len() + named.len() < WIDE => *line += &format!(": {named}"),
             Some(_) => lines.push(format!("caused by: {named}")),
             None => lines.push(format!("error: {named}")),
@@ -47,9 +48,12 @@ fn plain(text: &str) -> String {
     PLAIN.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The flag of the command line that has a file or directory of the error as its value, unless the error names it.
+/// The flag or positional argument that has a file, directory or address of the error as its value, unless the error
+/// names it.
 fn flag<'w>(text: &str, words: &'w [String]) -> Option<(&'static str, &'w str)> {
     let (command, words) = find(COMMANDS, words)?;
+    let positional = command.table.flags.iter().find(|flag| flag.kind.positions().is_some());
+    let mut positions = positional.into_iter().flat_map(|flag| flag.long().split(' ')).cycle();
     let mut last: Option<&'static Flag> = None;
     for word in words {
         let (name, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
@@ -61,12 +65,17 @@ fn flag<'w>(text: &str, words: &'w [String]) -> Option<(&'static str, &'w str)> 
             last = command.table.find(&name.replace('_', "-"));
         }
         let takes = |flag: &&Flag| !matches!(flag.kind, Kind::Switch | Kind::TriState | Kind::Help);
-        if let (Some(known), Some(value)) = (last.filter(takes), value) {
-            let is_file =
-                matches!(known.kind, Kind::ChoiceOrFile(..)) || ["FILE", "DIR", "PATH"].contains(&known.metavar);
-            let is_path = is_file || Path::new(value).exists();
-            if is_path && names(text, value) && !names(text, known.long()) {
-                return Some((known.long(), value));
+        if let Some(value) = value {
+            let known = last.filter(takes);
+            let Some(name) = known.map_or_else(|| positions.next(), |flag| Some(flag.long())) else { continue };
+            let is_file = known.is_some_and(|flag| ["FILE", "DIR", "PATH"].contains(&flag.metavar));
+            let ending = Path::new(value).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let has_ending = value.contains('/') || ending.starts_with(char::is_alphabetic);
+            let is_path = is_file || has_ending || Path::new(value).exists();
+            // A positional argument that is not what the text is about may be anywhere in it.
+            let is_subject = known.is_some() || text.starts_with(value) || text.ends_with(value);
+            if is_path && is_subject && names(text, value) && !names(text, name) {
+                return Some((name, value));
             }
             last = last.filter(|flag| matches!(flag.kind, Kind::OneOrMore | Kind::AnyNumber | Kind::Repeated));
         }
@@ -111,8 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_files_of_a_flag() {
-        assert_eq!(shown("reproduce --sim a.zip", "a.zip: broken", None), "error: a.zip: broken");
+    fn positional_arguments_are_named_and_other_words_are_not() {
+        assert_eq!(shown("reproduce --sim a.zip", "a.zip: broken", None), "error: BUNDLE a.zip: broken");
+        assert_eq!(shown("gate a b.json", "b.json: broken", None), "error: NEW b.json: broken");
+        assert_eq!(shown("serve --seed 1.5", "1.5 s passed", None), "error: 1.5 s passed");
         assert_eq!(shown("serve --result-dir a", "a.json: broken", None), "error: a.json: broken");
         assert_eq!(shown("serve --log run", "the run failed", None), "error: the run failed");
         assert_eq!(shown("serve --log run", "cannot read run", None), "error: --log: cannot read run");

@@ -90,7 +90,10 @@ pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
     let wrong = |problem: String| Error::file(path, problem);
     let set = |place: String, item: &Value| match item {
         Value::Dict(values) => Ok(values.clone()),
-        other => Err(wrong(format!("{place} must be an object of parameters, not {}", type_name(other)))),
+        other => Err(wrong(format!(
+            "{place} must be an object of parameters, as in [{{\"NAME\": VALUE}}], not {}",
+            type_name(other)
+        ))),
     };
     let sets: Vec<ParamSet> = match parse(text).map_err(|fault| wrong(format!("not JSON: {fault}")))? {
         Value::List(items) => {

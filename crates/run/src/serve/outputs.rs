@@ -126,7 +126,7 @@ impl Grader {
     fn of(plan: &ServePlan, grade: &GradePlan, prepared: &Prepared) -> Result<Self, Error> {
         let wrong = |problem: &str| Error::Grader { problem: problem.to_owned() };
         if plan.ranks.is_some() {
-            return Err(wrong("outputs are graded by one rank only: remove --ranks"));
+            return Err(wrong("--grade works with one rank only: remove --ranks"));
         }
         let mut answers = HashMap::new();
         prepared.requests.each(|index, request| {
@@ -134,7 +134,7 @@ impl Grader {
             Ok::<_, Error>(())
         })?;
         if matches!(grade, GradePlan::Rule(_)) && answers.is_empty() {
-            return Err(wrong("no row of the dataset has an answer: add the field \"answer\""));
+            return Err(wrong("--grade: no row of the dataset has an answer: add the field \"answer\""));
         }
         if let GradePlan::Rule(rule) = grade {
             let bad = answers.iter().filter_map(|(index, answer)| Some((index, answer, rule.missing(answer)?)));

@@ -163,8 +163,12 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
         return Some(format!("{} --help", table.command));
     }
     let is_address = word.contains("://");
-    let flag = if is_address { "--base-url" } else { "--model" };
-    let takes = word.contains('/') && table.find(flag).is_some();
+    let flag = match table.command.starts_with("tacho history") {
+        true => "--history",
+        false if is_address => "--base-url",
+        false => "--model",
+    };
+    let takes = (flag == "--history" || word.contains('/')) && table.find(flag).is_some();
     let use_flag = || match is_address {
         true => format!("each address has its own {flag}: {flag} {word}"),
         false => format!("use {flag} {word}"),

@@ -95,7 +95,7 @@ impl Given {
         let given = if text.trim_start().starts_with('{') { Self::object(text)? } else { Self::line(text)? };
         let plain = |character: char| character.is_alphanumeric() || "-_".contains(character);
         if given.name.is_empty() || !given.name.chars().all(plain) {
-            return Err("its name is not made of letters, digits, - and _".to_owned());
+            return Err("its name is not made of letters, digits, - and _: write NAME=WEIGHT: FLAGS".to_owned());
         }
         if given.weight.is_some_and(|weight| !(weight > 0.0 && weight.is_finite())) {
             return Err("its weight is not a number above 0".to_owned());
@@ -139,6 +139,9 @@ fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
 
 /// A usage error, with the nearest flag that can be set.
 fn with_nearest(outer: &str, error: &UsageError) -> String {
+    if let UsageError::BadValue { kind: "loads", flag, .. } = error {
+        return format!("{error}: write {flag}.KEY VALUE, such as {flag}.priority 1, or quote the JSON again");
+    }
     let UsageError::Unrecognized { tokens } = error else { return error.to_string() };
     let names =
         || TABLE.flags.iter().filter(|flag| is_allowed(outer, flag)).flat_map(|flag| flag.names.iter().copied());

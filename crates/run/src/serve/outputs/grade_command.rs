@@ -22,9 +22,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// The scores of each line. Fails when the command fails or writes nothing for long, a line of it is not an object of
 /// numbers for its row, or the user stopped the program: the measurements are then kept without scores.
 pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Result<Vec<Value>, Error> {
-    let failed = |problem: String| Error::Grader { problem };
+    let failed = |problem: String| Error::Grader { problem: format!("--grade-command {problem}") };
     if stop.draining() {
-        return Err(failed("the run was interrupted".to_owned()));
+        return Err(failed("was interrupted".to_owned()));
     }
     let mut child = shell(&[], command);
     child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,7 +56,7 @@ pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Resul
                     // Ends both threads.
                     group.end();
                     let slow = format!("wrote no scores for {} s", PATIENCE.as_secs());
-                    return Err(failed(if stop.draining() { "interrupted".to_owned() } else { slow }));
+                    return Err(failed(if stop.draining() { "was interrupted".to_owned() } else { slow }));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -70,7 +70,8 @@ pub(super) fn scores(command: &str, lines: &[Value], stop: &StopSignal) -> Resul
     let last_message = || messages.last_line(GRACE);
     match status {
         Some(status) if !status.success() && answers.is_ok() => {
-            Err(failed(format!("{}: {}", ended_how(status), last_message())))
+            let problem = format!("{}: {}", ended_how(status), last_message());
+            Err(failed(problem.trim_end_matches(": ").to_owned()))
         }
         _ => {
             let answers = answers?;

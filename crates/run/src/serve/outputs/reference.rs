@@ -192,7 +192,7 @@ impl Pass<'_> {
 
 /// The texts of these requests in the detailed result of an earlier run.
 fn read_texts(path: &Path, indices: &[usize], prepared: &Prepared) -> Result<Vec<Option<Output>>, Error> {
-    let wrong = |problem: &str| Error::NoReferences { problem: format!("{}: {problem}", path.display()) };
+    let wrong = |problem: &str| Error::Reference { problem: format!("{}: {problem}", path.display()) };
     let file = std::fs::read_to_string(path).map_err(|error| wrong(&error.to_string()))?;
     let result = parse(&file).map_err(|_| wrong("not a result file of one run"))?;
     let list = |key: &str| result.get(key).and_then(Value::as_list).map(<[Value]>::to_vec);
