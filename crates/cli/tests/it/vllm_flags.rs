@@ -79,6 +79,10 @@ pub(crate) fn check_page() {
     let kept = fs::read_to_string(&path).unwrap();
     let head = "\n## Flags of `tacho serve`\n";
     let text = kept.split(head).next().unwrap();
+    for file in fs::read_dir(root().join("docs/reference/commands")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(name == "serve.md" || kept.contains(&format!("(commands/{name})")), "{PAGE} lacks {name}");
+    }
     let made = format!("{text}{head}{}{}", own_flags_of_serve(), own_flags_of_others());
     if std::env::var_os("TACHO_ACCEPT").is_some() {
         fs::write(&path, &made).unwrap();
