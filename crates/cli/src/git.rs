@@ -7,6 +7,6 @@ use std::process::{Command, Stdio};
 pub(crate) fn git(directory: &Path, words: &[&str]) -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(directory).args(words).stdin(Stdio::null()).stderr(Stdio::null());
-    let said = git.output().ok().filter(|said| said.status.success())?;
-    Some(String::from_utf8_lossy(&said.stdout).trim().to_owned()).filter(|text| !text.is_empty())
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|text| !text.is_empty())
 }

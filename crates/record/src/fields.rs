@@ -96,22 +96,22 @@ impl<'r> ResultFields<'r> {
         let client = self.own("client")?;
         let (verdict, word) = (client.get("verdict"), client.text("word"));
         let verdict = verdict.and_then(Value::as_str).unwrap_or("the client was not reliable");
-        let said = |doubted: bool| doubted.then(|| verdict.to_owned());
+        let doubt = |doubted: bool| doubted.then(|| verdict.to_owned());
         let mut caveats = self.caveats().unwrap_or_default().into_iter();
         if let Some(away) = caveats.find(|caveat| caveat.kind == "client_away") {
             return Some(away.text);
         }
         // The client's speed cannot change an output, only which load it was made under.
         if Known::find(split(metric).1).is_some_and(Known::is_about_outputs) {
-            return said(word.is_some_and(TrustVerdict::is_other_load));
+            return doubt(word.is_some_and(TrustVerdict::is_other_load));
         }
         let ends = client.get("bounds").and_then(|bounds| bounds.get(metric)?.as_list());
         let (Some(word), Some([low, high])) = (word, ends) else {
-            return said(client.get("trustworthy") == Some(&Value::Bool(false)));
+            return doubt(client.get("trustworthy") == Some(&Value::Bool(false)));
         };
         let (value, low, high) = (self.number(metric)?, low.as_f64()?, high.as_f64()?);
         let late = || self.own(&format!("{}_from_schedule_ms", metric.trim_end_matches("_ms"))).and_then(Value::as_f64);
-        said(match word {
+        doubt(match word {
             word if TrustVerdict::is_other_load(word) => true,
             word if TrustVerdict::is_late(word) && late().is_some_and(|late| is_met(late) != is_met(value)) => true,
             _ => is_large(value, (value - low).max(high - value)) && is_met(low) != is_met(high),

@@ -13,31 +13,24 @@ use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSum
 use crate::{ResultKind, RunRecord, groups::Group};
 
 /// The unit of a metric.
+#[expect(missing_docs, reason = "the names say it")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// No unit: a ratio or another count.
     Plain,
-    /// Requests.
     Requests,
-    /// Tokens.
     Tokens,
-    /// Percent.
     Percent,
     /// A fraction from 0 to 1; limits can be percentages.
     Fraction,
-    /// Seconds.
     Seconds,
-    /// Milliseconds.
     Milliseconds,
-    /// Requests per second.
     RequestsPerSecond,
-    /// Tokens per second.
     TokensPerSecond,
     /// Texts per second.
     InputsPerSecond,
     /// Seconds of audio per second.
     AudioPerSecond,
-    /// Images per second.
     ImagesPerSecond,
 }
 

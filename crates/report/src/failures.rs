@@ -35,12 +35,12 @@ fn name(kind: FailureKind) -> String {
 
 /// An error as one line: of a JSON object of the server, its message.
 fn message(error: &str) -> String {
-    let said = |at: usize| {
+    let message = |at: usize| {
         let object = parse(&error[at..]).ok()?;
         let found = object.get("error").and_then(|inner| inner.get("message")).or_else(|| object.get("message"))?;
         Some(format!("{}{}", &error[..at], found.as_str().filter(|text| !text.is_empty())?))
     };
-    harmless_line(&error.find('{').and_then(said).unwrap_or_else(|| error.to_owned()))
+    harmless_line(&error.find('{').and_then(message).unwrap_or_else(|| error.to_owned()))
 }
 
 #[cfg(test)]

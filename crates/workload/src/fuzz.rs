@@ -234,12 +234,12 @@ fn traces(ending: &str) -> Vec<Vec<u8>> {
 #[test]
 fn fuzz_conversations() {
     use crate::sessions::{DumpSpec, convert_dump, read_conversations};
-    let talk = br#"[{"id": "a", "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]},
+    let chat = br#"[{"id": "a", "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]},
         {"id": 7, "messages": [{"role": "user", "content": "z"}, {"role": "assistant", "content": ""}]}]"#;
     let dump =
         br#"[{"id": "a_0", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"},
         {"from": "human", "value": "more"}, {"from": "gpt", "value": "that"}]}, {"id": "b", "conversations": []}]"#;
-    files("conversations", "c.json", &[talk.to_vec(), dump.to_vec()], |path| {
+    files("conversations", "c.json", &[chat.to_vec(), dump.to_vec()], |path| {
         let _ = (read_conversations(path).is_ok(), convert_dump(path, &DumpSpec::default()).is_ok());
     });
 }

@@ -141,7 +141,7 @@ fn report(
         write(path, &dumps_indented(&Value::Dict(view.json()), 4))?;
     }
     if let Some(store) = store {
-        store.keep_aloud(&view.json(), base.first().map(|run| &run.fields), destination);
+        store.keep_and_print(&view.json(), base.first().map(|run| &run.fields), destination);
     }
     if let Some(path) = args.flags.html.as_ref().filter(|_| !base.is_empty()) {
         write(path, &view.html())?;

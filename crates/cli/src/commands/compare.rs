@@ -5,13 +5,14 @@ mod steps;
 
 use std::{io::Write, path::Path};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tacho_core::json::dumps_indented;
 use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdicts, warnings};
 use tacho_report::json::write_text;
 use tacho_report::style::{harmless, harmless_line};
 
 use self::sides::{detailed, sides};
+use super::sweep::make_directory;
 use crate::args::compare::CompareArgs;
 use crate::exit::{Exit, note, show};
 
@@ -104,8 +105,7 @@ fn save_tables(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArg
         writeln!(tacho_report::out(), "Wrote Excel: {}", path.display())?;
     }
     if let Some(directory) = &args.csv_out_dir {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+        make_directory(directory, "--csv-out-dir")?;
         for (name, text) in comparison.csv(args.as_script) {
             write(&directory.join(name), &text)?;
         }
@@ -140,8 +140,7 @@ fn print_verdicts(
 fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
     for side in sides {
         let directory = Path::new("splits").join(&side.label);
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+        make_directory(&directory, "the current directory")?;
         let path = directory.join("benchmark_results.json");
         write(&path, &dumps_indented(&side.rows_json(), 2))?;
         writeln!(tacho_report::out(), "Saved: {}", path.display())?;

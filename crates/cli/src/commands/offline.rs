@@ -15,7 +15,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
-use tacho_report::{Progress, json::try_writing, offline as report};
+use tacho_report::{Progress, json::try_writing, names, offline as report};
 use tacho_run::offline::{
     EngineError, EngineMaker, LatencyPlan, LogTap, Measured, MmProcessorPlan, OfflinePlan, PlanKind, PythonEngine,
     PythonSpec, Sampling, Source, StartupPlan, WorkerSource, find_python,
@@ -23,7 +23,7 @@ use tacho_run::offline::{
 use tacho_run::{Error, NamedTokenizer, TokenizerPlan};
 
 use super::sim::{hub, profile};
-use super::{COMMANDS, screen::Screen, serve::log::required};
+use super::{COMMANDS, screen::Screen, serve::log::required, sweep::make_directory};
 use crate::args::error::{ArgError, ArgumentError, UsageError};
 use crate::args::offline::{Backend, EngineArgs, LatencyArgs, OfflineArgs, StartupArgs, WorkerArgs, namespace};
 use crate::exit::{Exit, Misused, saved};
@@ -330,9 +330,7 @@ fn save(record: &OfflineRecord, path: &Path, namespace: impl FnOnce() -> Dict) -
 pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
     let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot create the directory of --output-json, {}", directory.display()))?;
-    try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))?;
+    make_directory(directory, "--output-json")?;
     anyhow::ensure!(!path.is_dir(), "{} is a directory, not a file: check --output-json", path.display());
     Ok(Some(path))
 }

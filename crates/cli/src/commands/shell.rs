@@ -10,7 +10,7 @@ use tacho_args::help::{flags_of, sentence};
 use tacho_args::{command::find, man, near::nearest, reference};
 use tacho_engine::Profile;
 
-use super::COMMANDS;
+use super::{COMMANDS, sweep::make_directory};
 use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::exit::{Exit, Misused};
 use crate::{
@@ -80,8 +80,7 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         let commands = COMMANDS.iter().map(|command| (format!("{}.1", man::name(command)), man_page(command)));
         std::iter::once(("tacho.1".to_owned(), overview())).chain(commands).collect()
     };
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    make_directory(directory, "--dir")?;
     for (name, page) in &pages {
         let path = directory.join(name);
         std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;

@@ -47,10 +47,10 @@ fn failure(status: ExitStatus, output: &str, last_line: &str) -> String {
     let printed: Vec<&str> = output.split_whitespace().filter(|word| word.len() >= 4).collect();
     let is_token = |word: &str| looks_secret(word) || printed.iter().any(|token| word.contains(token));
     let line = ServerText::new(last_line);
-    let said: Vec<&str> = line.split(' ').map(|word| if is_token(word) { REDACTED } else { word }).collect();
-    let said = said.join(" ");
-    let colon = if said.is_empty() { "" } else { ": " };
-    format!("--token-command {}{colon}{said}", ended_how(status))
+    let reason: Vec<&str> = line.split(' ').map(|word| if is_token(word) { REDACTED } else { word }).collect();
+    let reason = reason.join(" ");
+    let colon = if reason.is_empty() { "" } else { ": " };
+    format!("--token-command {}{colon}{reason}", ended_how(status))
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
     let response = caller.post("", headers, body.as_bytes()).map_err(failed)?;
     let text = String::from_utf8_lossy(response.unredacted());
     if response.status != 200 {
-        let said = explanation(&text);
-        return Err(format!("the token endpoint {url} answered {}: {said}", response.status));
+        let reason = explanation(&text);
+        return Err(format!("the token endpoint {url} answered {}: {reason}", response.status));
     }
     token::read(&text, unix_seconds()).map_err(|reason| format!("the token endpoint {url} returned no token: {reason}"))
 }

@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn few_samples_depend_on_the_highest_percentile() {
         let setup = Setup { metric_percentiles: vec![50.0, 99.9, 100.0], ..Setup::example() };
-        let said = caveats(&setup, &good(999), |_| ());
-        assert_eq!(said, ["999 samples are too few for a p99.9: send at least 1000 requests"]);
+        let found = caveats(&setup, &good(999), |_| ());
+        assert_eq!(found, ["999 samples are too few for a p99.9: send at least 1000 requests"]);
         assert!(caveats(&setup, &good(1000), |_| ()).is_empty());
     }
 
@@ -170,29 +170,29 @@ mod tests {
     fn missing_token_counts_are_reported() {
         let mut samples = good(100);
         samples[0].output_tokens = None;
-        let said = caveats(&Setup::example(), &samples, |_| ());
-        assert_eq!(said, ["the server reported no token count for 1 of 100 responses; the tokenizer counted instead"]);
+        let found = caveats(&Setup::example(), &samples, |_| ());
+        assert_eq!(found, ["the server reported no token count for 1 of 100 responses; the tokenizer counted instead"]);
         let pooling = Setup { task: Task::Pooling, ..Setup::example() };
         assert!(caveats(&pooling, &samples, |_| ()).is_empty());
     }
 
     #[test]
     fn other_tokenizers_are_reported_with_the_ratio() {
-        let said = Caveat::TokenizerMismatch { prompts: 3, ours: 100, theirs: 512 }.text();
+        let found = Caveat::TokenizerMismatch { prompts: 3, ours: 100, theirs: 512 }.text();
         assert!(
-            said.starts_with("the server counts 512 tokens in 3 of the prompts") && said.contains("5.12"),
-            "{said}"
+            found.starts_with("the server counts 512 tokens in 3 of the prompts") && found.contains("5.12"),
+            "{found}"
         );
     }
 
     #[test]
     fn slow_and_coalesced_runs_are_reported() {
-        let said = caveats(&Setup::example(), &good(100), |open_loop| {
+        let found = caveats(&Setup::example(), &good(100), |open_loop| {
             open_loop.rates = Some(Rates { planned: 20.0, dispatched: 20.0, delivered: 18.9 });
             open_loop.coalesced_fraction = 0.25;
         });
         assert_eq!(
-            said,
+            found,
             [
                 "the schedule wanted 20.00 requests/s, 18.90 were sent",
                 "25% of token events arrived in bundles: their gaps are bounds",
@@ -203,15 +203,15 @@ mod tests {
     #[test]
     fn a_first_event_without_content_is_reported_with_both_times() {
         let at = |content: f64| vec![Sample { ttft: 0.037, first_content: Some(content), ..good(1).remove(0) }; 100];
-        let said = caveats(&Setup::example(), &at(1.813), |_| ());
+        let found = caveats(&Setup::example(), &at(1.813), |_| ());
         let text = "TTFT is that of an event without content, such as a role: its median is 37 ms, that of the first content 1813 ms";
-        assert_eq!(said, [text]);
+        assert_eq!(found, [text]);
         assert!(caveats(&Setup::example(), &at(0.038), |_| ()).is_empty());
     }
 
     #[test]
     fn a_compressed_stream_has_no_times_between_tokens() {
-        let said = caveats(&Setup::example(), &good(100), |open_loop| open_loop.coalesced_fraction = 0.97);
-        assert!(said[0].contains("TPOT and ITL are not measured") && said[0].contains("compress"), "{said:?}");
+        let found = caveats(&Setup::example(), &good(100), |open_loop| open_loop.coalesced_fraction = 0.97);
+        assert!(found[0].contains("TPOT and ITL are not measured") && found[0].contains("compress"), "{found:?}");
     }
 }

@@ -56,7 +56,7 @@ impl RankLog {
     fn workers(&self) -> Vec<WorkerUse> {
         self.stored
             .closing()
-            .map_or_else(Vec::new, |said| RankClosing::read(said).workers.iter().map(worker_use).collect())
+            .map_or_else(Vec::new, |closing| RankClosing::read(closing).workers.iter().map(worker_use).collect())
     }
 }
 

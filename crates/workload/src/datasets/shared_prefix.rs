@@ -31,25 +31,25 @@ pub struct SharedPrefixSpec {
 /// Generates the requests; advances both global generators.
 pub(crate) fn sample(spec: &SharedPrefixSpec, context: &mut SampleContext<'_>) -> Result<Sampled, Error> {
     let (tokenizer, counters) = (context.tokenizer_of("generated-shared-prefix")?, context.counters);
-    let talk = |(index, talk): (usize, Talk)| {
-        let prompt = talk.questions.join("\n\n");
+    let chat = |(index, chat): (usize, Chat)| {
+        let prompt = chat.questions.join("\n\n");
         let len = if spec.uncounted { 1 } else { tokenizer.count(&prompt, true) as u64 };
         counters.finish_one();
         let id = Some(format!("{}{index}", spec.request_id_prefix));
-        Request { id, ..Request::text(prompt, len, talk.output_len) }
+        Request { id, ..Request::text(prompt, len, chat.output_len) }
     };
-    let requests = parallel::map_owned(talks(spec, tokenizer, context.globals)?, talk);
+    let requests = parallel::map_owned(chats(spec, tokenizer, context.globals)?, chat);
     Ok(Sampled::of(requests))
 }
 
 /// The questions of a conversation, the first with the system prompt, and the length of each response.
-pub(crate) struct Talk {
+pub(crate) struct Chat {
     pub(crate) questions: Vec<String>,
     pub(crate) output_len: i64,
 }
 
 /// Generates the conversations; advances both global generators.
-pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mut Globals) -> Result<Vec<Talk>, Error> {
+pub(crate) fn chats(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mut Globals) -> Result<Vec<Chat>, Error> {
     let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
     let groups = positive("--gsp-num-groups", spec.groups)?;
     let total = groups * positive("--gsp-prompts-per-group", spec.prompts_per_group)?;
@@ -69,18 +69,18 @@ pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mu
     let questions: Vec<Vec<u32>> = question_lens.iter().map(&mut draw).collect();
     let systems: Vec<String> = parallel::map(&systems, |(_, ids)| tokenizer.decode(ids));
     let chosen = spec.chosen_groups(groups, total);
-    let talk = |(at, &(&group, &output_len)): (usize, &(&usize, &i64))| {
+    let chat = |(at, &(&group, &output_len)): (usize, &(&usize, &i64))| {
         let asked = &questions[at * turns..(at + 1) * turns];
         let mut questions: Vec<String> = asked.iter().map(|ids| tokenizer.decode(ids)).collect();
         questions[0] = format!("{}\n\n{}", systems[group], questions[0]);
-        Talk { questions, output_len }
+        Chat { questions, output_len }
     };
     let rows: Vec<(&usize, &i64)> = chosen.iter().zip(&output_lens).collect();
-    let mut talks: Vec<Talk> = parallel::map(&rows, talk);
+    let mut chats: Vec<Chat> = parallel::map(&rows, chat);
     if !spec.ordered {
-        globals.py.shuffle(&mut talks);
+        globals.py.shuffle(&mut chats);
     }
-    Ok(talks)
+    Ok(chats)
 }
 
 fn positive(flag: &'static str, value: i64) -> Result<usize, Error> {

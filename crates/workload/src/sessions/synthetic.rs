@@ -5,7 +5,7 @@ use tacho_text::Tokenizer;
 
 use super::model::{History, Prompt, Trace};
 use super::{error::TraceError, kind::Format};
-use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
+use crate::datasets::shared_prefix::{SharedPrefixSpec, chats};
 
 /// Maximum attempts to find a text with the desired number of tokens.
 const ROUNDS: usize = 20;
@@ -65,13 +65,13 @@ impl Trace {
     /// Conversations of SGLang's generated-shared-prefix: groups of them share a system prompt before the first
     /// question.
     pub fn behind_shared_prefixes(spec: &SharedPrefixSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
-        let talks = talks(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
+        let chats = chats(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
         let mut trace = Trace::new("generated-shared-prefix".to_owned(), Format::Model);
-        for (index, talk) in talks.into_iter().enumerate() {
+        for (index, chat) in chats.into_iter().enumerate() {
             let session = format!("{}{index}", spec.request_id_prefix);
-            trace.chain(&session, &History::Live, talk.questions, |step, question| {
+            trace.chain(&session, &History::Live, chat.questions, |step, question| {
                 step.prompt = Prompt::text(question);
-                step.output_tokens = u64::try_from(talk.output_len).ok();
+                step.output_tokens = u64::try_from(chat.output_len).ok();
                 Ok(0.0)
             })?;
         }

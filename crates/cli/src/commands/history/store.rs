@@ -28,7 +28,7 @@ impl Store {
     pub(super) fn open(history: History, tags: &Pairs, with_git: bool) -> anyhow::Result<Self> {
         let mut all = if with_git { git_tags()? } else { Vec::new() };
         all.extend(tags.iter().cloned());
-        let failed = || format!("cannot write into the history {}: check --history", history.directory().display());
+        let failed = || format!("cannot write into the history {}", history.directory().display());
         history
             .open()
             .map_err(anyhow::Error::from)
@@ -67,16 +67,16 @@ impl Store {
     }
 
     /// Like [`Store::keep`], and prints the line.
-    pub(crate) fn keep_aloud(&self, result: &Dict, run: Option<&Dict>, from: Option<&Path>) {
+    pub(crate) fn keep_and_print(&self, result: &Dict, run: Option<&Dict>, from: Option<&Path>) {
         match self.keep(result, run, from) {
-            Ok(line) => said(&line),
+            Ok(line) => print_line(&line),
             Err(line) => note(&line),
         }
     }
 }
 
 /// Prints a line, except with `--quiet` or strict parity.
-fn said(text: &str) {
+fn print_line(text: &str) {
     if !std::env::args_os().any(|arg| arg == "--quiet" || arg == "--strict-parity") {
         note(text);
     }

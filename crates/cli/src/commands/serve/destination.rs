@@ -8,7 +8,7 @@ use tacho_record::RunRecord;
 use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::{export::pytorch, names};
 
-use crate::{args::serve::ServeArgs, commands::history::store::Store, exit::Misused};
+use crate::{args::serve::ServeArgs, commands::history::store::Store, commands::sweep::make_directory, exit::Misused};
 
 /// Directory and name of the result file and its side files, `None` if no file is requested; and the history.
 pub(super) struct Destination {
@@ -39,12 +39,11 @@ impl Destination {
             if directory.is_file() {
                 return Err(Misused(format!("--result-dir {} is a file: pass a directory", directory.display())).into());
             }
-            let failed = || format!("cannot create the directory of --result-dir, {}", directory.display());
-            std::fs::create_dir_all(directory).with_context(failed)?;
+            make_directory(directory, "--result-dir")?;
         }
         let named = directory.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));
         let parent = named.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        check_writable(parent)?;
+        try_writing(parent).with_context(|| format!("cannot write results into {}", parent.display()))?;
         if report.result_filename.is_some() && named.is_dir() {
             return Err(anyhow!("{} is a directory, not a file: check --result-filename", named.display()));
         }
@@ -76,7 +75,7 @@ impl Destination {
     /// Adds the result to the history, after it was saved.
     pub(super) fn keep(&self, args: &ServeArgs, record: &RunRecord) {
         if let Some(store) = &self.history {
-            store.keep_aloud(&super::result(args, record), None, self.path(args, record).as_deref());
+            store.keep_and_print(&super::result(args, record), None, self.path(args, record).as_deref());
         }
     }
 
@@ -93,10 +92,6 @@ impl Destination {
 
 pub(super) fn detail(args: &ServeArgs) -> Detail {
     if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief }
-}
-
-fn check_writable(directory: &Path) -> anyhow::Result<()> {
-    try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))
 }
 
 /// Saves the result elsewhere if its disk is full or gone: completely to the system's temporary directory, otherwise

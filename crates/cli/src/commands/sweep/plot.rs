@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::Path};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, Tone, chart_page};
 use tacho_report::inputs;
@@ -10,6 +10,7 @@ use tacho_report::json::{write_text, write_whole};
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
 use tacho_report::plots::{Chart, Scene, png, svg};
 
+use super::make_directory;
 use crate::args::sweep::plot::PlotArgs;
 use crate::exit::{Exit, note};
 
@@ -18,8 +19,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     let combinations = read_sweep(&args.directory)?;
     let figures = figures(&combinations, &args.spec)?;
     let directory = args.directory.join(&args.fig_dir);
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    make_directory(&directory, "--fig-dir")?;
     let (mut drawn, mut failed) = (Vec::new(), Vec::new());
     for figure in &figures {
         match draw(args, figure, &directory) {

@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use anyhow::Context;
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, chart_page};
 use tacho_report::{inputs, json::write_text, plots::pareto::Pareto, plots::sweep::read_sweep};
 
-use super::plot::save;
+use super::{make_directory, plot::save};
 use crate::args::sweep::plot_pareto::ParetoArgs;
 use crate::exit::{Exit, note};
 
@@ -24,8 +23,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     }
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
     if !args.dry_run {
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+        make_directory(&directory, "EXPERIMENT_DIR")?;
         let chart = pareto.chart(&args.spec);
         save(&chart.scene(), &path, DPI, args.svg)?;
         if args.html {

@@ -40,7 +40,7 @@ struct Counted {
 
 /// What an event says, apart from its text.
 #[derive(Debug, Default)]
-struct Said {
+struct Event {
     has_text: bool,
     /// Whether the text, the reasoning or other content is mentioned, even if it is empty.
     has_content_field: bool,
@@ -104,15 +104,15 @@ impl DeclaredDecoder {
         if is(&response.ignored) {
             return Ok(());
         }
-        let said = self.read(data, "an event", row).inspect_err(|_| self.trace(data, timestamp, (false, false)))?;
-        self.done |= said.done;
+        let event = self.read(data, "an event", row).inspect_err(|_| self.trace(data, timestamp, (false, false)))?;
+        self.done |= event.done;
         let before = row.chunks.len();
-        self.note(&said, timestamp, row);
+        self.note(&event, timestamp, row);
         let is_token = row.chunks.len() > before;
         if self.spec.trace.is_on() {
-            self.trace(data, timestamp, (is_token, said.done));
+            self.trace(data, timestamp, (is_token, event.done));
         } else {
-            self.learn(data, &said, is_token);
+            self.learn(data, &event, is_token);
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl DeclaredDecoder {
     }
 
     /// Reads an event, fails if it reports an error, and notes usage. The text is in `self.text` then.
-    fn read(&mut self, data: &[u8], what: &str, row: &mut Observation) -> Result<Said, Failure> {
+    fn read(&mut self, data: &[u8], what: &str, row: &mut Observation) -> Result<Event, Failure> {
         let response = self.response;
         response.program.read(data, &mut self.found).map_err(|_| malformed(&format!("{what} is not JSON"), data))?;
         for (number, selector) in response.selectors.iter().enumerate() {
@@ -139,11 +139,11 @@ impl DeclaredDecoder {
             return Err(malformed(&format!("{what} has not the form that the backend file describes"), data));
         }
         self.text.clear();
-        let mut said = Said::default();
+        let mut event = Event::default();
         for at in 0..self.found.hits.len() {
-            self.apply(at, data, &mut said, row)?;
+            self.apply(at, data, &mut event, row)?;
         }
-        Ok(said)
+        Ok(event)
     }
 
     fn check_errors(&self, data: &[u8]) -> Result<(), Failure> {
@@ -167,7 +167,7 @@ impl DeclaredDecoder {
     }
 
     /// Applies the value that a selector found, if its conditions are met.
-    fn apply(&mut self, at: usize, data: &[u8], said: &mut Said, row: &mut Observation) -> Result<(), Failure> {
+    fn apply(&mut self, at: usize, data: &[u8], event: &mut Event, row: &mut Observation) -> Result<(), Failure> {
         let hit = &self.found.hits[at];
         let selector = &self.response.selectors[usize::from(hit.selector)];
         if self.found.met & selector.needs != selector.needs {
@@ -183,57 +183,57 @@ impl DeclaredDecoder {
         };
         match selector.what {
             Use::Text => {
-                said.texts += 1;
-                said.has_content_field = true;
+                event.texts += 1;
+                event.has_content_field = true;
                 match hit.kind {
-                    Kind::Null => said.varies = true,
+                    Kind::Null => event.varies = true,
                     Kind::Text if hit.escaped => unescape(&data[hit.span.clone()], &mut self.text),
                     Kind::Text => self.text.extend_from_slice(&data[hit.span.clone()]),
                     _ => return Err(malformed("a text is not a string", data)),
                 }
-                said.has_text |= !self.text.is_empty();
+                event.has_text |= !self.text.is_empty();
                 return Ok(());
             }
             Use::Reasoning => {
-                said.has_content_field |= !is_null;
-                said.reasoning |= has_content(hit, data);
+                event.has_content_field |= !is_null;
+                event.reasoning |= has_content(hit, data);
             }
             Use::OtherContent => {
-                said.has_content_field |= !is_null;
-                said.other |= has_content(hit, data);
+                event.has_content_field |= !is_null;
+                event.other |= has_content(hit, data);
             }
             Use::TokenEvent => {
-                said.token_event |= !is_null;
+                event.token_event |= !is_null;
                 // It may contain the text.
                 return Ok(());
             }
             Use::Count => {
-                said.count = counted(hit, data).or(said.count);
+                event.count = counted(hit, data).or(event.count);
                 return Ok(());
             }
             Use::PromptTokens => drop(usage(|row| &mut row.usage.prompt_tokens)),
             Use::CompletionTokens => {
-                said.completion = usage(|row| &mut row.usage.completion_tokens).or(said.completion)
+                event.completion = usage(|row| &mut row.usage.completion_tokens).or(event.completion)
             }
             Use::CachedTokens => drop(usage(|row| &mut row.usage.cached_tokens)),
             Use::ReasoningTokens => drop(usage(|row| &mut row.reasoning_tokens)),
-            Use::Done => said.done |= !matches!(hit.kind, Kind::Null | Kind::False),
-            Use::Data => said.data |= hit.is_truthy(data),
+            Use::Done => event.done |= !matches!(hit.kind, Kind::Null | Kind::False),
+            Use::Data => event.data |= hit.is_truthy(data),
             Use::Finish => self.finished |= !is_null,
             Use::Error => {}
         }
-        said.varies |= !is_null;
+        event.varies |= !is_null;
         Ok(())
     }
 
     /// Notes the text and the token event, if the event is one.
-    fn note(&mut self, said: &Said, timestamp: Timestamp, row: &mut Observation) {
+    fn note(&mut self, event: &Event, timestamp: Timestamp, row: &mut Observation) {
         let response = self.response;
-        let grown = if response.cumulative { self.replace_text(said, row) } else { said.has_text };
+        let grown = if response.cumulative { self.replace_text(event, row) } else { event.has_text };
         let is_token = match (response.has_token_event, response.cumulative) {
-            (true, _) => said.token_event,
-            (false, true) => grown || said.reasoning || said.other,
-            (false, false) => said.has_content_field,
+            (true, _) => event.token_event,
+            (false, true) => grown || event.reasoning || event.other,
+            (false, false) => event.has_content_field,
         };
         if !response.cumulative {
             row.text.extend_from_slice(&self.text);
@@ -241,21 +241,21 @@ impl DeclaredDecoder {
         if !is_token {
             return;
         }
-        note_token(row, timestamp, grown || said.reasoning || said.other);
+        note_token(row, timestamp, grown || event.reasoning || event.other);
         note_answer(row, timestamp, grown);
         // Only appended text has ends.
         if !response.cumulative {
             row.text_ends.push(row.text.len() as u32);
         }
-        self.count(said.count, said.completion, row);
-        if said.reasoning {
-            self.reasoning.note(said.completion);
+        self.count(event.count, event.completion, row);
+        if event.reasoning {
+            self.reasoning.note(event.completion);
         }
     }
 
     /// Replaces the text by the whole text of the event; returns whether it has grown.
-    fn replace_text(&mut self, said: &Said, row: &mut Observation) -> bool {
-        if said.texts == 0 {
+    fn replace_text(&mut self, event: &Event, row: &mut Observation) -> bool {
+        if event.texts == 0 {
             return false;
         }
         let echo = self.prompt.as_deref().unwrap_or_default().as_bytes();
@@ -289,14 +289,14 @@ impl DeclaredDecoder {
     }
 
     /// Remembers a plain token event: later ones mostly differ in their text only.
-    fn learn(&mut self, data: &[u8], said: &Said, is_token: bool) {
+    fn learn(&mut self, data: &[u8], event: &Event, is_token: bool) {
         self.template.forget();
-        let plain = is_token && said.texts == 1 && !said.varies && !self.response.cumulative;
+        let plain = is_token && event.texts == 1 && !event.varies && !self.response.cumulative;
         let text = |hit: &&Hit| self.response.selectors[usize::from(hit.selector)].what == Use::Text;
         let mut texts = self.found.hits.iter().filter(text);
         if let (true, Some(hit), None) = (plain, texts.next(), texts.next()) {
             self.template.remember(data, hit.span.clone(), None);
-            self.template_count = said.count;
+            self.template_count = event.count;
         }
     }
 
@@ -337,16 +337,16 @@ impl DeclaredDecoder {
     }
 
     pub(in crate::backends) fn whole(&mut self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
-        let said = self.read(body, "the response", row);
-        self.trace(body, row.first_byte.unwrap_or(Timestamp::ZERO), (false, said.is_ok()));
-        let said = said?;
+        let event = self.read(body, "the response", row);
+        self.trace(body, row.first_byte.unwrap_or(Timestamp::ZERO), (false, event.is_ok()));
+        let event = event?;
         row.text.extend_from_slice(&self.text);
         self.settle_counts(row);
         let needs_data = self.response.of(Use::Data).next().is_some();
         let has_tokens = row.usage.completion_tokens.unwrap_or(0) > 0;
         let (has_result, what) = match needs_data {
-            true => (said.data, "data"),
-            false => (said.has_text || has_tokens, "text"),
+            true => (event.data, "data"),
+            false => (event.has_text || has_tokens, "text"),
         };
         if has_result {
             return Ok(());

@@ -57,7 +57,7 @@ impl Pair<'_> {
             StopReason::Unlimited
         } else {
             session.note(format!("Initial {key} to search: {}.", variable.amount(levels.first)));
-            let (time, flag) = (spoken_time(self.plan.budget), self.plan.flags.budget);
+            let (time, flag) = (duration_text(self.plan.budget), self.plan.flags.budget);
             session.note(format!("Runs take {time} at most ({flag}), less where the answer is known sooner."));
             let before = (levels.first, self.completed_rate(&top).unwrap_or(1.0));
             let read = |known: &[Level]| self.all_measurements(target, known).map_err(Stop::Run);
@@ -284,7 +284,7 @@ fn verdict_text(one: &LoadLevel, client_unreliable: bool) -> String {
     if client_unreliable { format!("{text}, client unreliable") } else { text.to_owned() }
 }
 
-fn spoken_time(seconds: f64) -> String {
+fn duration_text(seconds: f64) -> String {
     if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
