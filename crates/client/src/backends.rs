@@ -67,7 +67,7 @@ impl BackendKind {
         let expected = match self.row().format {
             ResponseFormat::Tgi => expected.fixed_by(payload),
             ResponseFormat::TensorRtLlm => expected,
-            ResponseFormat::Speech => expected.as_speech(&fields, payload),
+            ResponseFormat::Speech => expected.into_speech(&fields, payload),
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
             _ => Expected { unstreamed: payload.unstreams(&fields, request), ..expected },
         };

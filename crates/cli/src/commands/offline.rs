@@ -15,7 +15,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent, dict};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
-use tacho_report::{Progress, json::try_writing, names, offline as report};
+use tacho_report::{Progress, offline as report};
 use tacho_run::offline::{
     EngineError, EngineMaker, LatencyPlan, LogTap, Measured, MmProcessorPlan, OfflinePlan, PlanKind, PythonEngine,
     PythonSpec, Sampling, Source, StartupPlan, WorkerSource, find_python,

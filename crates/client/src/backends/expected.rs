@@ -66,7 +66,7 @@ impl Expected {
     }
 
     /// Sets the format of the audio that the body requests.
-    pub(super) fn as_speech(mut self, body: &Dict, payload: &PayloadSpec) -> Self {
+    pub(super) fn into_speech(mut self, body: &Dict, payload: &PayloadSpec) -> Self {
         let is_pcm = body.text("response_format") == Some("pcm");
         self.pcm = is_pcm.then_some(payload.pcm.unwrap_or(speech::PCM));
         self
