@@ -90,7 +90,11 @@ fn too_few_entries_and_unknown_metrics_are_said() {
     assert!(text.contains("7 entries") && text.contains("left out: 1 in which the client"), "{text}");
     assert!(text.contains("too few entries to look for a change: 12 are needed"), "{text}");
     let error = of(&place, &["trend", "--metric", "mean_tpot"]);
-    assert!(stderr(&error).contains("--metric mean_tpot: no entry has it; the last one has"), "{}", stderr(&error));
+    assert!(
+        stderr(&error).contains("--metric mean_tpot: no entry has it: did you mean mean_tpot_ms? tacho history show"),
+        "{}",
+        stderr(&error)
+    );
     let error = of(&place, &["trend", "--filter", "branch=x"]);
     assert!(stderr(&error).contains("h has no entry with branch=x"), "{}", stderr(&error));
     let error = place.run(&["history", "list"]);
@@ -196,7 +200,7 @@ fn a_run_adds_its_result_and_a_history_that_breaks_is_a_warning() {
     place.write("file", "");
     let refused = run(&["--history", "file"]);
     assert!(!refused.status.success() && stdout(&refused).is_empty(), "{}", stdout(&refused));
-    assert!(stderr(&refused).contains("cannot write into the history file: check --history"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--history: cannot write into the history file"), "{}", stderr(&refused));
     fs::remove_file(place.file("r.json")).unwrap();
     let broken = run(&["--history", "b", "--on-row-command", "rm -r b; touch b; cat > rows"]);
     assert_eq!(broken.status.code(), Some(0), "{}", stderr(&broken));

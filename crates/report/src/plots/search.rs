@@ -25,7 +25,7 @@ impl Outcome {
     fn style(self) -> (&'static str, Color) {
         match self {
             Outcome::Met => ("met", Color::hex(0x00_9E_73)),
-            Outcome::Inconclusive => ("inconclusive", Color::hex(0xE6_9F_00)),
+            Outcome::Inconclusive => ("met by chance", Color::hex(0xE6_9F_00)),
             Outcome::NotMet => ("not met or not sustained", Color::hex(0xC4_36_1C)),
         }
     }
