@@ -23,7 +23,7 @@ fn a_bad_row_is_named_in_one_line() {
     let output = place.run(&["convert", "trace", file]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(said.contains(&format!("error: {file}, line 2: hash_ids: one hash id with two sizes")), "{said}");
+    assert!(said.contains(&format!("error: FILE {file}, line 2: hash_ids: one hash id with two sizes")), "{said}");
     assert!(stdout(&output).is_empty());
     let output = place.run(&["convert", "trace", file, "--option", "colour=red"]);
     assert!(stderr(&output).contains("--option colour"), "{}", stderr(&output));

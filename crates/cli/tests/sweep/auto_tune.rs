@@ -171,6 +171,6 @@ fn a_list_of_tunings_gets_its_results_written_into_it() {
     let (code, _, told) = run(&place, &["auto-tune".into(), "bad.json".into(), "--sim".into()], &[]);
     assert_eq!(
         (code, told.as_str()),
-        (Some(1), "error: bad.json: item 0: INPUT_LEN many is not valid: use a whole number\n")
+        (Some(1), "error: FILE bad.json: item 0: INPUT_LEN many is not valid: use a whole number\n")
     );
 }

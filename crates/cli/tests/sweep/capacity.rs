@@ -116,7 +116,7 @@ fn a_server_that_is_not_there_is_an_error_in_one_line() {
         let output = place.run(&args);
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.contains(&format!("error: no server answers at http://127.0.0.1:{port}: ")), "{message}");
+        assert!(message.contains(&format!(": no server answers at http://127.0.0.1:{port}: ")), "{message}");
         assert!(message.contains(flag) && !place.path("results").exists(), "{message}");
         let waited = format!("waiting for http://127.0.0.1:{port}, at most 1 s (--ready-check-timeout-sec)");
         assert_eq!(message.contains(&waited), args.len() > 6, "{message}");
