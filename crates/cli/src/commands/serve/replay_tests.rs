@@ -164,7 +164,7 @@ fn random_workloads_are_replayed_to_the_byte_and_named_by_what_they_send() {
     for backend in BackendKind::NAMES {
         let mut cases = 0;
         // Some flags do not fit: what is refused is not sent.
-        for _ in 0..8 * CASES {
+        for _ in 0..40 * CASES {
             let line = command(&mut random, backend, bench.directory.path());
             let Ok((sent, again)) = bench.both(&line, &["--header", "X-Api-Key=hunter3"]) else { continue };
             assert_eq!(again.unwrap_or_else(|error| panic!("{line:?}: {error:#}")), sent, "{line:?}");
