@@ -77,8 +77,8 @@ impl Budget {
     /// of its prompts may belong to an earlier step.
     fn held(&mut self, step: &Full) {
         let [splitting, whole] = &mut self.held;
-        self.splitting.low = self.splitting.low.max(witnessed(splitting, step.tokens - step.largest));
-        self.long.low = self.long.low.max(self.splitting.low);
+        let low = witnessed(splitting, step.tokens - step.largest);
+        (self.splitting.low, self.long.low) = (self.splitting.low.max(low), self.long.low.max(low));
         self.whole.low = self.whole.low.max(witnessed(whole, step.tokens));
     }
 
