@@ -9,7 +9,7 @@ mod sampling;
 mod save;
 mod tokenizer;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_client::{Balance, Rules};
@@ -29,6 +29,7 @@ pub use save::{SAVED_VERSION, save_requests, save_workload};
 pub(crate) use tokenizer::{BUILTIN, load_tokenizer};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// How much the preparation may ask the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +210,14 @@ fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result
         return Ok((id.clone(), name.unwrap_or_else(|| id.clone())));
     }
     plan.preamble(sink, "Model not specified, fetching first model from server...");
-    let model = first_model(caller)?;
+    // A server that is starting has no models yet.
+    let deadline = Instant::now() + plan.traffic.ready_timeout;
+    let model = loop {
+        match first_model(caller) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY_PAUSE),
+            found => break found?,
+        }
+    };
     plan.preamble(sink, &format!("First model name: {}, first model id: {}", model.name, model.root));
     Ok((model.root, model.name))
 }

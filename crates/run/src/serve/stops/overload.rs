@@ -18,8 +18,10 @@ const SAMPLE_SECONDS: f64 = 0.5;
 const WINDOW: usize = 10;
 /// Least samples of a verdict: ten seconds.
 const MIN_SAMPLES: usize = 20;
-/// Mean latencies that must pass before the first sample.
+/// Mean latencies that must pass before the first sample, of the requests sent in the first second: those of later ones
+/// grow with the queue.
 const SETTLING_LATENCIES: f64 = 3.0;
+const EARLY_SECONDS: f64 = 1.0;
 /// Least growth of the time in the system, as a factor and in seconds.
 const GROWTH: f64 = 1.5;
 const GROWTH_S: f64 = 0.5;
@@ -32,7 +34,9 @@ pub(super) struct Overload {
     releases: Arc<[f64]>,
     finished: usize,
     failed: usize,
-    latency_sum: f64,
+    first_sent: Option<Timestamp>,
+    /// The number of finished requests that were sent early, and the sum of their latencies.
+    early: (usize, f64),
     /// Requests scheduled by the last samples.
     due: VecDeque<usize>,
     /// Time in the system at each sample.
@@ -48,7 +52,8 @@ impl Overload {
             releases,
             finished: 0,
             failed: 0,
-            latency_sum: 0.0,
+            first_sent: None,
+            early: (0, 0.0),
             due: VecDeque::new(),
             waits: Vec::new(),
             next_sample: SAMPLE_SECONDS,
@@ -63,7 +68,8 @@ impl Overload {
         }
         let arrived = due - self.due.front().copied().unwrap_or(due);
         let rate = arrived as f64 / (SAMPLE_SECONDS * (self.due.len() - 1).max(1) as f64);
-        let settled = self.finished > 0 && seconds > SETTLING_LATENCIES * self.latency_sum / self.finished as f64;
+        let (early, latency_sum) = self.early;
+        let settled = early > 0 && seconds > SETTLING_LATENCIES * latency_sum / early as f64;
         // After the last arrival the backlog can only shrink.
         if settled && rate > 0.0 && due < self.releases.len() {
             self.waits.push(due.saturating_sub(self.answered()) as f64 / rate);
@@ -90,7 +96,12 @@ impl Rule for Overload {
     fn rows(&mut self, rows: &[Observation]) {
         self.finished += rows.len();
         self.failed += rows.iter().filter(|row| row.outcome.is_fault()).count();
-        self.latency_sum += rows.iter().map(latency).sum::<f64>();
+        for row in rows {
+            let first = *self.first_sent.get_or_insert(row.sent);
+            if row.sent.secs_since(first) < EARLY_SECONDS {
+                self.early = (self.early.0 + 1, self.early.1 + latency(row));
+            }
+        }
     }
 
     fn is_broken(&mut self, seconds: f64) -> bool {
@@ -168,6 +179,9 @@ mod tests {
             let seconds = found(&poisson(rate), 6000, capacity, 0.2).expect("it is overloaded");
             assert!(seconds < 30.0, "{rate} on {capacity}: {seconds}");
         }
+        // Latencies that grow by three quarters of the time that passes.
+        let seconds = found(&poisson(80.0), 6000, 20.0, 4.0).expect("it is overloaded");
+        assert!(seconds < 45.0, "{seconds}");
     }
 
     #[test]
