@@ -91,6 +91,8 @@ pub enum Error {
     Stopped,
     #[error("this rank's rows are in {}: tacho report with the logs of all ranks makes the result", log.display())]
     Left { log: PathBuf, source: tacho_fleet::Error },
+    #[error("it has the rows of rank {rank} of {ranks} only: use the log of rank 0, which has all")]
+    OneRank { rank: usize, ranks: usize },
     #[error("{}: it is not the log of a rank", path.display())]
     NoRank { path: PathBuf },
     #[error("{}: it is of another run than {}: pass the logs of one run's ranks", path.display(), first.display())]

@@ -78,6 +78,7 @@ pub fn rebuild_within(
     sink: &dyn EventSink,
 ) -> Result<Rebuilt, Error> {
     let stored = Stored::open(directory)?;
+    ranks::refuse_one(&stored)?;
     let read = Read {
         directory,
         memory,

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stderr, reason = "measured numbers are shown")]
 
 mod forgeries;
+mod ranks;
 mod reproduction;
 
 use std::process::Output;

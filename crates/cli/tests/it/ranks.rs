@@ -76,7 +76,7 @@ impl Run {
     }
 
     /// Runs all ranks and returns rank 0's output.
-    fn finish(&self) -> Output {
+    pub(crate) fn finish(&self) -> Output {
         let mut outputs = self.start_all().into_iter().map(|child| child.wait_with_output().unwrap());
         let first = outputs.next().unwrap();
         for (at, other) in outputs.enumerate() {

@@ -32,6 +32,15 @@ fn rank_of(stored: &Stored) -> Option<(usize, usize)> {
     Some((number("rank")?, number("ranks")?))
 }
 
+/// Refuses the log of one rank of a finished run: what holds for the whole run is in that of rank 0.
+pub(super) fn refuse_one(stored: &Stored) -> Result<(), Error> {
+    let is_part = stored.closing().is_some_and(|closing| closing.get("setup").is_none());
+    match rank_of(stored).filter(|_| is_part) {
+        Some((rank, ranks)) => Err(Error::OneRank { rank, ranks }),
+        None => Ok(()),
+    }
+}
+
 impl RankLog {
     fn open(path: &Path) -> Result<RankLog, Error> {
         let stored = Stored::open(path)?;

@@ -15,7 +15,7 @@ use super::{GRID, bundled, count, forged, member, members, put, verified};
 use crate::tacho::{Place, stderr, stdout};
 
 /// Replaces the rows of the log, and, if `consistent`, the result by the one that they give.
-fn with_rows(
+pub(super) fn with_rows(
     place: &Place,
     members: &mut Vec<Member>,
     consistent: bool,
