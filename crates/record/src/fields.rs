@@ -3,7 +3,8 @@
 use tacho_core::json::{Dict, Json, OrDefault, Value};
 use tacho_metrics::{Caveat, TrustVerdict, interval::Interval, trust::bounds::is_large};
 
-use crate::{groups::split, metric::Known};
+use crate::groups::{is_group, only, split};
+use crate::metric::Known;
 
 tacho_core::record! {
     /// A warning of a result.
@@ -27,9 +28,14 @@ impl From<&Caveat> for StoredCaveat {
 pub struct ResultFields<'r>(pub &'r Dict);
 
 impl<'r> ResultFields<'r> {
-    /// A number; numeric strings count too.
+    /// A number, possibly of a group (`chat.p99_ttft_ms`); numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
-        match self.0.get(key).or_else(|| self.own(key)).or_else(|| self.score(key)?.get("mean"))? {
+        let of_run = || scored(self.own("scores")?, key)?.get("mean");
+        let of_group = || {
+            let (group, key) = self.of_group(key)?;
+            group.get(key).or_else(|| scored(group.get("scores")?, key)?.get("mean"))
+        };
+        match self.0.get(key).or_else(|| self.own(key)).or_else(of_run).or_else(of_group)? {
             Value::Str(text) => match text.as_str() {
                 "inf" => Some(f64::INFINITY),
                 "-inf" => Some(f64::NEG_INFINITY),
@@ -39,15 +45,19 @@ impl<'r> ResultFields<'r> {
         }
     }
 
-    /// A score, by its key.
-    fn score(self, key: &str) -> Option<&'r Value> {
-        let is_it = |score: &&Value| score.text("key") == Some(key);
-        self.own("scores")?.as_list()?.iter().find(is_it)
+    /// The group of a metric, and the metric without the group's path.
+    fn of_group(self, key: &str) -> Option<(&'r Value, &str)> {
+        let (Some(path), key) = split(key) else { return None };
+        let labels = self.own("groups")?.as_dict()?.iter();
+        let groups = labels.flat_map(|(label, groups)| {
+            groups.as_dict().into_iter().flat_map(Dict::iter).map(move |(name, group)| (label, name, group))
+        });
+        Some((only(groups.filter(|(label, name, _)| is_group(path, label, name)))?.2, key))
     }
 
     /// Outputs that have a score.
     pub fn score_count(self, key: &str) -> Option<f64> {
-        self.score(key)?.get("count")?.as_f64()
+        scored(self.own("scores")?, key)?.get("count")?.as_f64()
     }
 
     /// A value of tacho's own part.
@@ -57,7 +67,11 @@ impl<'r> ResultFields<'r> {
 
     /// The 95% confidence interval that the run stored for a metric.
     pub fn interval(self, key: &str) -> Option<Interval> {
-        let bounds = self.own("intervals")?.get(key)?.as_list()?;
+        let of_group = || {
+            let (group, key) = self.of_group(key)?;
+            group.get("intervals")?.get(key)
+        };
+        let bounds = self.own("intervals")?.get(key).or_else(of_group)?.as_list()?;
         let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
         Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
     }
@@ -178,6 +192,11 @@ impl SteadyState<'_> {
     }
 }
 
+/// A score of a list, by its key.
+fn scored<'r>(scores: &'r Value, key: &str) -> Option<&'r Value> {
+    scores.as_list()?.iter().find(|score| score.text("key") == Some(key))
+}
+
 #[cfg(test)]
 mod tests {
     use tacho_core::json::parse;
@@ -242,5 +261,18 @@ mod tests {
         assert_eq!(of(r#"{"queue_unstable": false, "drift": 0.0}"#), (Some(true), Some(false)));
         assert_eq!(of(r#"{"queue_unstable": true}"#), (Some(false), Some(false)));
         assert_eq!(of("{}"), (None, None));
+    }
+
+    #[test]
+    fn a_metric_of_a_group_is_read_with_its_interval() {
+        let text = r#"{"p99_ttft_ms": 9.0, "tacho": {"intervals": {}, "groups": {"class": {"chat": {"p99_ttft_ms": 5.0,
+            "scores": [{"key": "score_tone", "count": 4, "mean": 0.5}], "intervals": {"score_tone": [0.25, 0.75]}}, "sum": {}},
+            "stage": {"sum": {}}}}}"#;
+        let result = tacho_core::json::parse(text).unwrap();
+        let run = ResultFields(result.as_dict().unwrap());
+        assert_eq!((run.number("p99_ttft_ms"), run.number("chat.p99_ttft_ms")), (Some(9.0), Some(5.0)));
+        assert_eq!(run.number("class.chat.score_tone"), Some(0.5));
+        assert_eq!(run.interval("chat.score_tone"), Some(Interval { low: 0.25, high: 0.75 }));
+        assert_eq!(run.number("sum.p99_ttft_ms"), None, "two groups have this name");
     }
 }

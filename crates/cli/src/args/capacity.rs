@@ -7,7 +7,7 @@ use tacho_args::flag::joined;
 use tacho_core::json::Value;
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::Statistic;
-use tacho_record::metric::Known;
+use tacho_record::{groups::split, metric::Known};
 use tacho_run::sweep::LoadVariable;
 
 use super::error::{ArgError, ArgumentError, unknown_metric};
@@ -108,7 +108,7 @@ fn slos(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {
     let slo = |text: String| {
         let criterion: Criterion =
             text.parse().map_err(|error| ArgumentError::other(format!("{} {error}", setting.flag)))?;
-        Known::require(&criterion.metric).map_err(|error| unknown_metric(setting.flag, &error))?;
+        Known::require(split(&criterion.metric).1).map_err(|error| unknown_metric(setting.flag, &error))?;
         Ok(criterion)
     };
     Vec::<String>::from_flag(setting).into_iter().map(slo).collect()

@@ -26,7 +26,7 @@ impl StoredRun {
         let (key, name, group) = only(groups.filter(|(key, name, _)| is_group(path, key, name)))?;
         // Metrics of the whole run are not the group's.
         let run = OF_THE_RUN.iter().filter_map(|key| Some((key, own.get(key)?)));
-        let of_group = ["outcomes", "intervals"].iter().filter_map(|key| Some((key, group.get(key)?)));
+        let of_group = ["outcomes", "intervals", "scores"].iter().filter_map(|key| Some((key, group.get(key)?)));
         let part: Dict = run.chain(of_group).map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let mut fields = self.fields.clone();
         group.as_dict()?.iter().for_each(|(key, value)| fields.set(key, value.clone()));

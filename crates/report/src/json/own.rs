@@ -227,6 +227,9 @@ view! {
         metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Own]),
         outcomes: Keyed<u64> = outcomes(r),
         intervals: Keyed<[Option<f64>; 2]> = intervals(r),
+        /// Scores of the outputs.
+        scores: Optional<ListOf<Score>> =
+            (!r.open_loop.scores.is_empty()).then(|| r.open_loop.scores.iter().map(Score::of).collect()),
     }
 }
 

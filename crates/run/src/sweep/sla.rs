@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Value, parse, python_str};
 use tacho_decide::search::{Criterion, SearchAnswer};
-use tacho_record::metric::Known;
+use tacho_record::{groups::split, metric::Known};
 
 use self::{answers::Answers, pair::Pair};
 use super::session::{Sweep, SweepPlan};
@@ -73,7 +73,7 @@ pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Err
     let wrong = |problem: String| Error::Targets { path: path.to_owned(), problem };
     let criterion = |(key, value): (&str, &Value)| -> Result<Criterion, Error> {
         let criterion = Criterion::parse(key, &python_str(value)).map_err(|fault| wrong(fault.to_string()))?;
-        Known::require(&criterion.metric).map_err(|error| wrong(error.to_string()))?;
+        Known::require(split(&criterion.metric).1).map_err(|error| wrong(error.to_string()))?;
         Ok(criterion)
     };
     let read = |(at, set): (usize, ParamSet)| {
