@@ -87,11 +87,13 @@ impl ServeArgs {
         thresholds(&self.own.fail_if)
     }
 
-    /// Refuses conditions on a class or stage that the run does not have. Names of replicas and adapters are known later.
+    /// Refuses conditions on a class or stage that the run does not have. Names of replicas, adapters and the categories of a
+    /// dataset are known later.
     pub(super) fn check_groups(&self) -> Result<(), ArgumentError> {
         let labeled = ["--lora-modules", "--response-header", "--workload"];
         let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
-        if several || self.replicas.resolve_all || self.values.given_of(labeled).next().is_some() {
+        let has_categories = ["spec_bench", "speed_bench"].contains(&self.dataset.flags.dataset_name.as_str());
+        if several || has_categories || self.replicas.resolve_all || self.values.given_of(labeled).next().is_some() {
             return Ok(());
         }
         let classes = self.classes.iter().map(|class| format!("class.{}", class.name));
