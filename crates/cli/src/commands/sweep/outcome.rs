@@ -1,6 +1,8 @@
 //! Summary table of a sweep that fits a screen: the varied parameters and the main metrics.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::statistics::mean;
+use tacho_record::{ResultFields, metric::Known};
 use tacho_report::tables::markdown::Table;
 
 /// The metrics, of serving and of start-up benchmarks.
@@ -27,9 +29,11 @@ const CHANCE: [&str; 3] = ["date", "run_number", "duration"];
 /// One row per setting; repeated runs are averaged and counted.
 pub(crate) fn table(rows: &[Dict]) -> String {
     let settings = varied(rows);
-    let rows = &averaged(rows, &settings);
+    let of_outputs = output_keys(rows);
+    let rows = &averaged(rows, &settings, &of_outputs);
     let shown = settings[settings.len().saturating_sub(VARIED)..].iter().map(String::as_str);
-    let keys: Vec<String> = shown.chain([RUNS]).chain(NUMBERS).map(str::to_owned).collect();
+    let fixed = shown.chain([RUNS]).chain(NUMBERS).map(str::to_owned);
+    let keys: Vec<String> = fixed.chain(of_outputs).collect();
     let has = |key: &String| rows.iter().any(|row| row.get(key).is_some_and(|value| *value != Value::Null));
     let headings: Vec<String> = keys.into_iter().filter(has).collect();
     let cells = |row: &Dict| headings.iter().map(|key| row.get(key).cloned().unwrap_or(Value::Null)).collect();
@@ -37,8 +41,29 @@ pub(crate) fn table(rows: &[Dict]) -> String {
     Table { headings, rows }.markdown()
 }
 
+/// The means over outputs that were under load: accuracy and other scores, and the divergence from references.
+fn output_keys(rows: &[Dict]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for (key, _) in rows.iter().filter_map(|row| ResultFields(row).own("intervals")?.as_dict()).flat_map(Dict::iter) {
+        let is_shown = Known::find(key).is_some_and(Known::is_of_outputs) && !key.ends_with("_alone");
+        keys.extend((is_shown && !keys.iter().any(|known| known == key)).then(|| key.to_owned()));
+    }
+    keys
+}
+
+/// The mean of the runs of a setting and of the ends of their 95% intervals: runs of the same requests are not independent.
+fn with_interval(group: &[&Dict], key: &str) -> Option<String> {
+    let known = Known::find(key)?;
+    let each = |of: fn(ResultFields<'_>, &str) -> Option<f64>| {
+        let values: Vec<f64> = group.iter().filter_map(|row| of(ResultFields(row), key)).collect();
+        (!values.is_empty()).then(|| known.text(mean(&values), 2))
+    };
+    let (low, high) = (each(|run, key| Some(run.interval(key)?.low))?, each(|run, key| Some(run.interval(key)?.high))?);
+    Some(format!("{} ({low} … {high})", each(|run, key| run.number(key))?))
+}
+
 /// Merges the runs of each setting: the mean of each metric and, if any setting was repeated, the number of runs.
-fn averaged(rows: &[Dict], settings: &[String]) -> Vec<Dict> {
+fn averaged(rows: &[Dict], settings: &[String], of_outputs: &[String]) -> Vec<Dict> {
     let same = |one: &Dict, other: &Dict| settings.iter().all(|key| one.get(key) == other.get(key));
     let mut groups: Vec<Vec<&Dict>> = Vec::new();
     for row in rows {
@@ -47,18 +72,19 @@ fn averaged(rows: &[Dict], settings: &[String]) -> Vec<Dict> {
             None => groups.push(vec![row]),
         }
     }
-    if groups.len() == rows.len() {
-        return rows.to_vec();
-    }
-    let mean = |group: &[&Dict], key: &str| {
+    let is_repeated = groups.len() < rows.len();
+    let average = |group: &[&Dict], key: &str| {
         let values: Vec<f64> = group.iter().filter_map(|row| row.get(key)?.as_f64()).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        (!values.is_empty()).then(|| mean(&values))
     };
     let one = |group: Vec<&Dict>| {
         let mut row = group[0].clone();
-        row.set(RUNS, group.len());
-        for (key, mean) in NUMBERS.iter().filter_map(|key| Some((*key, mean(&group, key)?))) {
-            row.set(key, mean);
+        of_outputs.iter().for_each(|key| row.set(key, with_interval(&group, key)));
+        if is_repeated {
+            row.set(RUNS, group.len());
+            for (key, mean) in NUMBERS.iter().filter_map(|key| Some((*key, average(&group, key)?))) {
+                row.set(key, mean);
+            }
         }
         row
     };
@@ -142,5 +168,24 @@ mod tests {
         let lines: Vec<String> = table.lines().map(|line| line.replace(' ', "")).collect();
         assert_eq!(lines[0], "|max_num_seqs|runs|completed|p99_ttft_ms|");
         assert_eq!(lines[2..], ["|16|2|5|1.5|", "|64|1|5|4|"]);
+    }
+
+    #[test]
+    fn accuracy_is_a_column_with_its_interval() {
+        let row = |load: i64, number: i64, accuracy: f64| {
+            let text = format!(
+                r#"{{"date": "{number}", "max_concurrency": {load}, "completed": 5, "run_number": {number}, "tacho":
+                    {{"accuracy": {accuracy}, "intervals": {{"accuracy": [{}, {}], "output_divergence_alone": [0, 1]}}}}}}"#,
+                accuracy - 0.1,
+                accuracy + 0.05
+            );
+            parse(&text).unwrap().as_dict().unwrap().clone()
+        };
+        let lines = |rows: &[Dict]| table(rows).lines().map(|line| line.replace(' ', "")).collect::<Vec<String>>();
+        let single = lines(&[row(1, 0, 0.9), row(8, 0, 0.625)]);
+        assert_eq!(single[0], "|max_concurrency|completed|accuracy|");
+        assert_eq!(single[2..], ["|1|5|90.0%(80.0%…95.0%)|", "|8|5|62.5%(52.5%…67.5%)|"]);
+        let repeated = lines(&[row(1, 0, 0.9), row(1, 1, 0.8), row(8, 0, 0.625)]);
+        assert_eq!(repeated[2..], ["|1|2|5|85.0%(75.0%…90.0%)|", "|8|1|5|62.5%(52.5%…67.5%)|"]);
     }
 }

@@ -1,8 +1,11 @@
 //! The curves of a panel: means over runs with confidence intervals, and the styles that distinguish curves.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{interval::half_width, statistics::mean};
-use tacho_record::metric::Known;
+use tacho_metrics::{
+    interval::{Interval, half_width},
+    statistics::mean,
+};
+use tacho_record::{ResultFields, metric::Known};
 
 use super::data::{natural, python_text};
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
@@ -99,10 +102,11 @@ impl CurveStyles {
                     hints: Vec::new(),
                 });
             }
-            if error_bars && means.iter().any(|mean| mean.spread > 0.0) {
+            if error_bars && means.iter().any(|mean| mean.interval.is_some()) {
+                let ends = |mean: &Mean| mean.interval.unwrap_or(Interval { low: mean.y, high: mean.y });
                 // Times and rates are never negative.
-                let low = |mean: &Mean| (mean.y - mean.spread).max(mean.y.min(0.0));
-                let edges = means.iter().map(|mean| (mean.x, low(mean), mean.y + mean.spread)).collect();
+                let edge = |mean: &Mean| (mean.x, ends(mean).low.max(mean.y.min(0.0)), ends(mean).high);
+                let edges = means.iter().map(edge).collect();
                 bands.push(Series::Band { name: name.clone(), edges, fill: stroke.color.with_alpha(0.2) });
             }
             let hints = means.iter().map(|mean| by.hint(&name, mean)).collect();
@@ -140,8 +144,10 @@ impl CurveStyles {
     }
 }
 
+/// A finite number of a result or of tacho's part of it.
 pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
-    record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
+    let found = record.get(key).map_or_else(|| ResultFields(record).number(key), Value::as_f64);
+    found.filter(|number| number.is_finite())
 }
 
 pub(super) fn warned_color() -> Color {
@@ -162,8 +168,8 @@ const MIN_REPEATS: usize = 3;
 pub(super) struct Mean {
     x: f64,
     y: f64,
-    /// Half-width of the confidence interval of `y`; 0 for too few runs.
-    spread: f64,
+    /// The confidence interval of `y`; `None` for too few runs.
+    interval: Option<Interval>,
     /// Its position along the curve, as text.
     along: String,
     runs: usize,
@@ -207,10 +213,15 @@ impl Points<'_> {
         let (xs, ys): (Vec<f64>, Vec<f64>) = members.iter().filter_map(|record| self.point(record)).unzip();
         let along = self.along.filter(|key| *key != self.x);
         let text = along.and_then(|key| Some(format!("{}: {}", bare(key), value_text(members[0].get(key)?))));
+        let y = mean(&ys);
+        let of_runs = half_width(&ys).filter(|half| ys.len() >= MIN_REPEATS && *half > 0.0);
+        // One run has an interval of its own for what it found in outputs.
+        let is_of_outputs = ys.len() == 1 && Known::find(self.y).is_some_and(Known::is_of_outputs);
+        let of_outputs = || ResultFields(members[0]).interval(self.y).filter(|_| is_of_outputs);
         Mean {
             x: mean(&xs),
-            y: mean(&ys),
-            spread: half_width(&ys).filter(|_| ys.len() >= MIN_REPEATS).unwrap_or(0.0),
+            y,
+            interval: of_runs.map(|half| Interval { low: y - half, high: y + half }).or_else(of_outputs),
             along: text.unwrap_or_default(),
             runs: members.len(),
             is_warned: !inputs::of_results(None, members.iter().copied()).is_empty(),
@@ -218,7 +229,7 @@ impl Points<'_> {
     }
 
     fn hint(&self, name: &str, mean: &Mean) -> String {
-        let spread = if mean.spread > 0.0 { format!(" ± {:.4}", mean.spread) } else { String::new() };
+        let spread = mean.interval.map_or_else(String::new, |ends| format!(" ({:.4} … {:.4})", ends.low, ends.high));
         let mut lines = vec![name.to_owned(), mean.along.clone()];
         lines.push(format!("{}: {:.4}", in_words(self.x), mean.x));
         lines.push(format!("{}: {:.4}{spread}", in_words(self.y), mean.y));
@@ -249,10 +260,18 @@ mod tests {
         );
         let by = Points { x: "n", y: "y", swept: &[], along: None };
         let means = by.of(&records.iter().collect::<Vec<_>>());
-        let of = |at: usize| (means[at].x, means[at].y, means[at].spread, means[at].runs);
-        assert_eq!((of(0), of(1)), ((1.0, 2.0, 0.0, 2), (2.0, 5.0, 0.0, 1)), "two runs have no interval");
+        let of = |at: usize| (means[at].x, means[at].y, means[at].interval, means[at].runs);
+        assert_eq!((of(0), of(1)), ((1.0, 2.0, None, 2), (2.0, 5.0, None, 1)), "two runs have no interval");
         // Two degrees of freedom: 4.303 times the standard error of the mean, 1/√3.
-        assert!((means[2].spread - 4.303 / 3f64.sqrt()).abs() < 0.01, "{means:?}");
+        let half = means[2].interval.unwrap().high - 2.0;
+        assert!((half - 4.303 / 3f64.sqrt()).abs() < 0.01, "{means:?}");
+    }
+
+    #[test]
+    fn accuracy_has_the_interval_of_its_run() {
+        let records = records(r#"[{"n": 1, "tacho": {"accuracy": 0.9, "intervals": {"accuracy": [0.8, 0.95]}}}]"#);
+        let means = Points { x: "n", y: "accuracy", swept: &[], along: None }.of(&[&records[0]]);
+        assert_eq!((means[0].y, means[0].interval), (0.9, Some(Interval { low: 0.8, high: 0.95 })));
     }
 
     #[test]

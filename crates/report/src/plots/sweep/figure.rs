@@ -175,7 +175,8 @@ impl Figure {
                 kept.push(record);
             }
         }
-        let known = |key: &String| self.records.iter().any(|record| record.get(key).is_some());
+        let known =
+            |key: &String| self.records.iter().any(|record| record.get(key).is_some() || number(record, key).is_some());
         let wanted = [("var_x", &spec.x), ("var_y", &spec.y)];
         let curves = spec.curve_by.iter().flatten().map(|key| ("curve_by", key));
         for (flag, key) in wanted.into_iter().chain(curves) {
