@@ -60,7 +60,7 @@ fn an_unusable_address_leaves_no_file() {
     let text = stderr(&output);
     assert!(
         text.contains(
-            "to https://localhost:8000\ncaused by: \"https://localhost:8000\" is not an address of plain http"
+            "--to https://localhost:8000: cannot be recorded at 127.0.0.1:0\ncaused by: \"https://localhost:8000\" is not an address of plain http"
         ),
         "{text}"
     );
