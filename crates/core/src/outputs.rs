@@ -24,7 +24,7 @@ crate::packed! {
         pub reference: u32,
         /// Equal characters before the first difference; `None` if both are equal.
         pub first_difference: Option<u32>,
-        /// Edit distance in characters, of at most [`OutputCheck::MOST_EDITED`] after the first difference.
+        /// Edit distance in characters, of at most [`OutputCheck::MAX_EDITED`] after the first difference.
         pub edits: u32,
         /// Whether the same request sent alone also differed; `None` if it was not repeated.
         pub alone_differs: Option<bool>,
