@@ -17,6 +17,8 @@ const TAIL: f64 = 0.1;
 /// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated; the second for
 /// percentiles in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
 const MIN_BEYOND: (f64, f64) = (10.0, 2.0);
+/// Fewest values beyond a percentile whose variance is taken from the run.
+const MIN_EVENTS: usize = 10;
 /// Additional widening of percentiles in the tail of correlated values.
 const TAIL_BIAS: f64 = 0.3;
 /// Least effective sample size of strongly correlated goodput.
@@ -81,7 +83,7 @@ impl Spread {
                 let deviation = variance.sqrt();
                 smooth(deviation, values.error(|value| square(value) - variance), 0.5 / deviation)
             }
-            Statistic::Percentile(percent) => Self::ordered(values, percent, whole.widening()),
+            Statistic::Percentile(percent) => Self::ordered(values, percent, &whole),
         };
         Some(Spread { bounded: spread.bounded && !whole.is_short(MIN_EFFECTIVE), ..spread })
     }
@@ -142,7 +144,8 @@ impl Spread {
         Some(Spread { vague: few || plain <= 0.0, above: vec![throughput], ..spread })
     }
 
-    fn ordered(values: &Values, percent: f64, widening: f64) -> Self {
+    fn ordered(values: &Values, percent: f64, whole: &Accuracy) -> Self {
+        let widening = whole.widening();
         let share = percent / 100.0;
         let count = values.len() as f64;
         let sorted = Arc::clone(values.sorted());
@@ -155,7 +158,10 @@ impl Spread {
                 return (f64::INFINITY, 1.0);
             }
             let found = values.error(|value| f64::from(u8::from(value <= threshold)) - below);
-            let factor = (found.error / plain).powi(2).max(1e-3);
+            // The variance of a few events may be small by chance: it is 0 where all of them are at the edges.
+            let few = values.crossings(threshold) < MIN_EVENTS;
+            let least = if few { whole.correlation.max(1.0) } else { 1e-3 };
+            let factor = (found.error / plain).powi(2).max(least);
             (count / factor / (widening * students_ratio(found.degrees_of_freedom)).powi(2), factor)
         };
         let factor = effective(share, widening).1;
@@ -358,6 +364,16 @@ mod tests {
         assert_eq!(p99(&gaps(0.008)).bounds(0.95, 1.0), (0.0148, 0.0148));
         let between = p99(&gaps(0.01));
         assert!(between.is_vague() && between.bounds(0.95, 1.0) == (0.0148, 0.075), "{:?}", between.bounds(0.95, 1.0));
+    }
+
+    /// The largest of 200 values are those of the requests that drain the server.
+    #[test]
+    fn a_tail_at_the_edges_of_a_run_is_not_certain() {
+        let value = |at: i32| 1.0 + f64::from(at * 37 % 100) / 500.0 + if at > 195 { 1.0 } else { 0.0 };
+        let values = Values::single((0..200).map(value).collect()).with_edge(10);
+        let spread = Spread::of(&values, Statistic::Percentile(99.0)).unwrap();
+        let (low, high) = spread.bounds(0.95, 1.0);
+        assert!(low < 2.0 && high > 2.3, "{low} {high}");
     }
 
     #[test]

@@ -128,6 +128,20 @@ impl Values {
         Accuracy { error, degrees_of_freedom: found.degrees_of_freedom, correlation, effective, dominant }
     }
 
+    /// How often the values that count for a variance are on the rarer side of a threshold.
+    pub(super) fn crossings(&self, threshold: f64) -> usize {
+        let (count, joined) = self.joined();
+        let edge = (self.edge / joined).min(count / 4);
+        let inner = self
+            .values
+            .iter()
+            .zip(&self.units)
+            .filter(|(_, unit)| (edge..count - edge).contains(&(**unit as usize / joined)));
+        let (below, above): (Vec<&f64>, Vec<&f64>) =
+            inner.map(|(value, _)| value).partition(|value| **value <= threshold);
+        below.len().min(above.len())
+    }
+
     /// The error of the mean of the values.
     pub(super) fn accuracy(&self) -> Accuracy {
         let mean = mean(&self.values);
