@@ -53,7 +53,7 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     screen.close();
     answers.iter().try_for_each(|found| answer::show(&args.flags, found, &experiment))?;
     files.keep(&answers);
-    draw(&experiment)?;
+    draw(&experiment, answer::FILE)?;
     verdict(&report)
 }
 

@@ -108,7 +108,7 @@ fn run_kind(
             let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, flags };
             let found = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
-                draw(&plan.sweep.experiment)?;
+                draw(&plan.sweep.experiment, "sla_summary.json")?;
             }
             Ok(found)
         }
@@ -216,10 +216,9 @@ fn warn_of_port(plan: &SweepPlan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Draws a chart of each search next to its result.
-pub(super) fn draw(experiment: &Path) -> anyhow::Result<()> {
-    let path = experiment.join("sla_summary.json");
-    let entries = tacho_report::results::read(&path)?;
+/// Draws a chart of each search whose answer is in this file of an experiment.
+pub(super) fn draw(experiment: &Path, answers: &str) -> anyhow::Result<()> {
+    let entries = tacho_report::results::read(&experiment.join(answers))?;
     let mut charts = Vec::new();
     let combinations = read_sweep(experiment).unwrap_or_default();
     let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();

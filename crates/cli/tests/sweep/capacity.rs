@@ -85,6 +85,11 @@ fn the_capacity_of_a_running_server_is_measured() {
         "{printed}"
     );
     assert!(printed.contains("  cost       "), "{printed}");
+    let (_, page) = printed.split_once("saved: ").and_then(|(_, files)| files.split_once("saved: ")).expect(&printed);
+    let page = fs::read_to_string(place.path(page.trim())).unwrap();
+    for card in ["Headroom", "Cost per million tokens", "Replicas"] {
+        assert!(page.contains(card), "{card}");
+    }
     let code = i32::from(found["verdict"] == "inconclusive") * 3;
     assert_eq!(output.status.code(), Some(code), "{printed}\n{messages}");
 }

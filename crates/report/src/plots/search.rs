@@ -117,7 +117,7 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)
         .verdict_with(tone, &sentence, &reasons, None)
         .card("Measured and met", &max.map_or_else(|| "–".to_owned(), |max| format!("{}{unit}", short_tick(max))), "");
-    match Answer::of(entry) {
+    let head = match Answer::of(entry) {
         Some(Answer { estimate, low, high }) => {
             let high = high.map_or_else(|| "no upper bound".to_owned(), short);
             head.card(
@@ -127,7 +127,30 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
             )
         }
         None => head,
+    };
+    consequences(entry, &unit).into_iter().fold(head, |head, (name, value, below)| head.card(name, &value, &below))
+}
+
+/// What follows from the answer of `tacho capacity`: headroom, cost and replicas, where they were asked for.
+fn consequences(entry: &Dict, unit: &str) -> Vec<(&'static str, String, String)> {
+    let mut cards = Vec::new();
+    if let Some((load, headroom)) = number(entry, "load").zip(number(entry, "headroom")) {
+        let value = if headroom < 0.0 { "none".to_owned() } else { format!("+{:.0}%", 100.0 * headroom) };
+        cards.push(("Headroom", value, format!("today: {}{unit}", short_tick(load))));
     }
+    let achieved = |key: &str| number(entry.get("achieved")?.as_dict()?, key).map(short);
+    if let Some(cost) = achieved("cost_per_million_tokens") {
+        let output = achieved("cost_per_million_output_tokens");
+        let below = output.map_or_else(String::new, |cost| format!("{cost} per million output tokens"));
+        cards.push(("Cost per million tokens", cost, below));
+    }
+    if let Some((target, replicas)) = number(entry, "target").zip(number(entry, "replicas")) {
+        let range = entry.get("replicas_range").and_then(Value::as_list).unwrap_or_default();
+        let range: Vec<String> = range.iter().filter_map(Value::as_f64).map(short_tick).collect();
+        let range = if range.is_empty() { String::new() } else { format!("; {} by the estimate", range.join(" to ")) };
+        cards.push(("Replicas", short_tick(replicas), format!("for {}{unit}{range}", short_tick(target))));
+    }
+    cards
 }
 
 /// The load at which the metric is estimated to cross the SLO.

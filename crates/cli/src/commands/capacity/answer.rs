@@ -9,6 +9,9 @@ use tacho_report::{json::write_text, style::short};
 
 use crate::{args::capacity::CapacityFlags, commands::say, exit::saved};
 
+/// The file of the answer.
+pub(super) const FILE: &str = "capacity.json";
+
 /// What is searched, and how long at most.
 pub(super) fn header(server: &str, flags: &CapacityFlags) -> String {
     let slos: Vec<String> = flags.slos.iter().map(Criterion::described).collect();
@@ -23,7 +26,7 @@ pub(super) fn header(server: &str, flags: &CapacityFlags) -> String {
 /// Prints the answer of a search, and writes it to `capacity.json`.
 pub(super) fn show(flags: &CapacityFlags, found: &SearchAnswer, experiment: &Path) -> anyhow::Result<()> {
     let answer = Answer { flags, unit: flags.by.unit(), found };
-    let path = experiment.join("capacity.json");
+    let path = experiment.join(FILE);
     let text = dumps_indented(&answer.json().into(), 2) + "\n";
     write_text(&path, &text)?;
     say(&answer.lines())?;
