@@ -108,8 +108,10 @@ macro_rules! caveats {
 
 caveats! {
     /// The run was stopped before its end.
-    "interrupted", Bad, Rows: Interrupted { finished: u64, requested: i64 } =>
-        format!("the run was interrupted: {finished} of {requested} requests are in this report");
+    "interrupted", Bad, Rows: Interrupted { finished: u64, requested: i64 } => match *finished as i64 >= *requested {
+        true => format!("the run was interrupted after {finished} requests"),
+        false => format!("the run was interrupted: {finished} of {requested} requests are in this report"),
+    };
 
     /// The run was resumed after a break. The break is cut out of all times. `answered` counts responses since then.
     "resumed", Warning, Log: Resumed { segments: u64, gap_s: f64, resent: u64, answered: u64 } => {

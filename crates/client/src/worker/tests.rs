@@ -10,7 +10,7 @@ use tacho_loadgen::{Target, Worker, WorkerStats};
 use super::{Exchange, Slot};
 use crate::client::{Client, ClientPlan};
 use crate::transport::addresses::{Address, Addresses};
-use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
+use crate::{BackendKind, EndpointSpec, PayloadSpec, TimestampSource, Url};
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 65\r\nConnection: close\r\n\r\n\
     data: {\"choices\":[{\"text\":\"a\",\"index\":0}]}\n\ndata: [DONE]\n\n\n\n";
@@ -61,16 +61,23 @@ impl Silent {
     }
 }
 
-/// Sends this many requests, one at a time or all at once, to a name with these addresses.
-fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observation>, WorkerStats) {
+/// A client with this many requests for a name with these addresses.
+pub(super) fn client(addresses: &[SocketAddr], count: usize, timestamps: TimestampSource) -> Client {
     let url = Url::parse("http://127.0.0.1:1/v1/completions").unwrap();
-    let endpoint = EndpointSpec { timeout: Duration::from_secs(20), ..EndpointSpec::new(url, BackendKind::OpenAi) };
-    let clock = SystemClock::start();
+    let timeout = Duration::from_secs(20);
+    let endpoint = EndpointSpec { timeout, timestamps, ..EndpointSpec::new(url, BackendKind::OpenAi) };
     let requests = vec![Request::text("once", 1, 1); count];
-    let plan = ClientPlan::default();
+    let (plan, clock) = (ClientPlan::default(), SystemClock::start());
     let mut client = Client::new(endpoint, &PayloadSpec::default(), &requests, plan, clock).unwrap();
     client.replicas.only_mut().route.addresses =
         Addresses::fixed(addresses.iter().copied().map(Address::Tcp).collect());
+    client
+}
+
+/// Sends this many requests, one at a time or all at once, to a name with these addresses.
+fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observation>, WorkerStats) {
+    let client = client(addresses, count, TimestampSource::Kernel);
+    let clock = client.clock;
     let mut worker = client.worker(0, 1).unwrap();
     let mut rows = Vec::new();
     for index in 0..count {
@@ -92,6 +99,22 @@ fn no_request_is_lost_to_a_dead_address() {
             let failed = rows.iter().find_map(|row| row.outcome.failure());
             assert_eq!((failed, rows.len(), stats.connect_failures), (None, 20, 0), "{addresses:?} {at_once}");
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clocks_that_disagree_matter_to_kernel_timestamps_only() {
+    for (source, contradicts) in [(TimestampSource::Kernel, true), (TimestampSource::User, false)] {
+        let client = client(&[live()], 1, source);
+        let mut worker = client.worker(0, 1).unwrap();
+        worker.wall.set_back();
+        let (now, mut rows) = (client.clock.now(), Vec::new());
+        worker.issue(Observation::dispatched(0, now, now));
+        worker.poll(now + Duration::from_secs(30), &mut rows);
+        assert!(rows[0].outcome.is_complete(), "{:?}", rows[0].outcome);
+        assert_eq!(worker.stats().timestamp_anomalies > 0, contradicts, "{source:?}");
+        assert_eq!(worker.stats().kernel_timestamps, source == TimestampSource::Kernel);
     }
 }
 

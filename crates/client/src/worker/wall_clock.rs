@@ -62,6 +62,12 @@ impl WallClock {
         }
     }
 
+    /// Sets the wall clock back by an hour, for good.
+    #[cfg(test)]
+    pub(super) fn set_back(&mut self) {
+        (self.origin_ns, self.stale_after) = (self.origin_ns - 3_600_000_000_000, Timestamp::NEVER);
+    }
+
     /// Whether the kernel's timestamps contradict this process's clock, as under a faked clock.
     fn contradicts_kernel(&self) -> bool {
         let before = self.clock.now();

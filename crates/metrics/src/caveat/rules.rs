@@ -164,6 +164,9 @@ mod tests {
                 "2 of 200 requests failed, the first with: reason 3",
             ]
         );
+        // A run that only its duration ends has no number of requests.
+        let setup = Setup { num_prompts: 200, ..setup };
+        assert_eq!(caveats(&setup, &good(200), |_| ()), ["the run was interrupted after 200 requests"]);
     }
 
     #[test]

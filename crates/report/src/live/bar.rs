@@ -106,8 +106,11 @@ impl Live {
         let mut state = self.state.lock();
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
-        // A bar yields space to the text next to it.
-        let template = format!("{{prefix}} |{{bar:{}}}| {{msg}}", bar_width(width()));
+        // A bar yields space to the text next to it; without a total there is none.
+        let template = match total {
+            0 => "{prefix} {msg}".to_owned(),
+            _ => format!("{{prefix}} |{{bar:{}}}| {{msg}}", bar_width(width())),
+        };
         bar.set_style(ProgressStyle::with_template(&template).expect("the template is valid"));
         bar.set_prefix(sentence::title(work));
         let drawn = bar.clone();

@@ -92,7 +92,9 @@ pub(super) fn openmetrics(snapshot: &Snapshot) -> String {
     let mut gauge = |name: &str, help: &str, value: f64| {
         text += &format!("# TYPE {name} gauge\n# HELP {name} {help}\n{name} {value}\n");
     };
-    gauge("tacho_requests_total_planned", "Requests of the run.", snapshot.total as f64);
+    if snapshot.total > 0 {
+        gauge("tacho_requests_total_planned", "Requests of the run.", snapshot.total as f64);
+    }
     gauge("tacho_requests_in_flight", "Requests in flight.", snapshot.in_flight as f64);
     if let Some(waiting) = snapshot.waiting {
         gauge("tacho_requests_waiting", "Requests waiting for a concurrency slot.", waiting as f64);

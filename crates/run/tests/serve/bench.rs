@@ -133,11 +133,18 @@ fn traffic() -> TrafficPlan {
 #[derive(Default)]
 pub(crate) struct RecordedNotes {
     notes: Mutex<Vec<Note>>,
+    /// The total of the last phase that began.
+    total: Mutex<Option<u64>>,
 }
 
 impl RecordedNotes {
     pub(crate) fn notes(&self) -> Vec<Note> {
         self.notes.lock().unwrap().clone()
+    }
+
+    /// The number of requests that views of the run's progress were told.
+    pub(crate) fn total(&self) -> Option<u64> {
+        *self.total.lock().unwrap()
     }
 
     pub(crate) fn has(&self, note: impl Into<Note>) -> bool {
@@ -147,7 +154,9 @@ impl RecordedNotes {
 
 impl EventSink for RecordedNotes {
     fn event(&self, event: RunEvent) {
-        if let RunEvent::Status(note) | RunEvent::Warning(note) = event {
+        if let RunEvent::Started { total, .. } = event {
+            *self.total.lock().unwrap() = Some(total);
+        } else if let RunEvent::Status(note) | RunEvent::Warning(note) = event {
             // vLLM's own line, whatever a terminal shows instead.
             let note = if let Note::Preamble { vllm, .. } = note { Note::Text(vllm) } else { note };
             self.notes.lock().unwrap().push(note);

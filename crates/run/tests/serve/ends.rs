@@ -18,7 +18,8 @@ fn a_duration_ends_a_run_and_requests_in_flight_finish() {
     let mut plan = plan(&server, 500);
     plan.traffic.schedule = constant(50.0);
     plan.traffic.stops.duration = Some(Duration::from_secs(1));
-    let (record, _) = record(&plan);
+    let (record, notes) = record(&plan);
+    assert_eq!(notes.total(), Some(500), "the schedule limits it too");
     let samples = &record.measured.samples;
     assert!((20..=52).contains(&samples.len()), "{}", samples.len());
     assert!(samples.iter().all(|sample| sample.success()) && !record.setup.interrupted);
@@ -94,7 +95,8 @@ fn a_duration_limited_closed_loop_generates_new_requests() {
     plan.traffic.max_concurrency = Some(4);
     plan.traffic.stops.duration = Some(Duration::from_millis(1500));
     plan.traffic.stops.endless = true;
-    let (record, _) = record(&plan);
+    let (record, notes) = record(&plan);
+    assert_eq!(notes.total(), Some(0), "more than 20 of 20 requests would finish");
     let asked: Vec<_> = server.calls().into_iter().filter(|seen| seen.path() == "/v1/completions").collect();
     assert!(asked.len() > 60, "{}", asked.len());
     assert_eq!(record.measured.samples.len(), asked.len());

@@ -8,7 +8,8 @@ use tacho_record::Provenance;
 use tacho_text::Tokenizer;
 use tacho_workload::Requests;
 
-use crate::{Error, plan::ServePlan, serve::request_table::RequestTable, serve::sessions::SessionWorkload};
+use crate::serve::{drive::supply::is_endless, request_table::RequestTable, sessions::SessionWorkload};
+use crate::{Error, plan::ServePlan};
 
 /// Connections to open in advance if the required number is unknown.
 const PRECONNECT: usize = 16;
@@ -97,9 +98,10 @@ impl Prepared {
         }
     }
 
-    /// Number of requests of all ranks, without warm-up sessions.
+    /// Number of requests of all ranks, without warm-up sessions; 0 if only the run's duration limits it.
     pub(crate) fn measured_requests(&self, plan: &ServePlan, table: &RequestTable) -> u64 {
         let count = match &self.sessions {
+            _ if is_endless(plan, self) => 0,
             Some(sessions) => (0..self.requests.len()).filter(|&index| sessions.is_measured(index)).count(),
             None if plan.ranks.is_some() => table.len(),
             None => self.requests.len(),
