@@ -69,6 +69,11 @@ const BAD: &[(&str, &str, &str)] = &[
         "framing: csv",
         "line 6: response.framing: is \"csv\", not one of sse, json-lines, json, aws-event-stream, whole, or a mapping: length_prefixed: {bytes: 4, endian: big}",
     ),
+    (
+        "framing: sse",
+        "framing: text",
+        "line 6: response.framing: is \"text\", not one of sse, json-lines, json, aws-event-stream, whole, or a mapping: length_prefixed: {bytes: 4, endian: big}; plain text has no events to time: let the server send server-sent events or JSON lines",
+    ),
     ("  framing: sse\n", "", "line 6: response.framing: is missing; for example framing: sse"),
     (
         "framing: sse",

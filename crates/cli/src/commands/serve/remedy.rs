@@ -74,6 +74,10 @@ impl Attempt {
             FailureKind::Malformed if speaks_of(&["application/json"]) => {
                 "the server does not stream here: check --endpoint and --backend"
             }
+            FailureKind::Malformed if speaks_of(&["is not json", "not an event", "not a stream of events"]) => {
+                "the body has no such events: check --endpoint and --backend (of a file, response.framing); plain text \
+                 cannot be timed"
+            }
             FailureKind::Malformed | FailureKind::ConnectionLost if plain.is_none() => {
                 "if the server speaks TLS, pass --base-url https://..."
             }
@@ -185,6 +189,8 @@ mod tests {
             (FailureKind::Malformed, "no event: <!doctype html><html>", "--endpoint"),
             (FailureKind::Http(502), "<html><body>bad gateway", "web page"),
             (FailureKind::Malformed, "the answer's head is not http/1.1", "https://"),
+            (FailureKind::Malformed, "the stream ended with text that is not an event: hello", "response.framing"),
+            (FailureKind::Malformed, "the response is text/plain, not a stream of events: hello", "plain text"),
         ] {
             let advice = attempt(false).remedy(kind, error).unwrap_or_default();
             assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");

@@ -344,6 +344,9 @@ const KINDS: [(&str, Framing); 5] = [
     ("whole", Framing::Whole),
 ];
 
+/// Names under which a user may look for bodies without framing.
+const PLAIN: [&str; 5] = ["text", "plain", "text/plain", "chunked", "raw"];
+
 fn framing(fields: &Fields<'_>) -> Result<Framing, Problem> {
     let node = fields.required("framing", "framing: sse")?;
     let Tree::Dict(entries) = &node.tree else {
@@ -352,7 +355,9 @@ fn framing(fields: &Fields<'_>) -> Result<Framing, Problem> {
         let found = KINDS.iter().find(|(name, _)| *name == text).map(|(_, framing)| *framing);
         return found.ok_or_else(|| {
             let hint = "or a mapping: length_prefixed: {bytes: 4, endian: big}";
-            fields.problem("framing", format!("is {text:?}, not one of {kinds}, {hint}"))
+            let plain = "; plain text has no events to time: let the server send server-sent events or JSON lines";
+            let plain = if PLAIN.contains(&text) { plain } else { "" };
+            fields.problem("framing", format!("is {text:?}, not one of {kinds}, {hint}{plain}"))
         });
     };
     let own = Fields::of(node, "response.framing", &["length_prefixed"])?;
