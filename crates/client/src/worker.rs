@@ -6,6 +6,8 @@ mod connections;
 mod counting;
 mod exchange;
 mod input;
+#[cfg(test)]
+mod late_reads;
 mod limits;
 mod outgoing;
 mod receive;
@@ -183,14 +185,15 @@ impl<'c> ClientWorker<'c> {
 
     fn poll_sockets(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
-        let was_full = ready.len() >= sys::MAX_READY;
+        let (was_full, was_empty) = (ready.len() >= sys::MAX_READY, ready.is_empty());
         let before = self.client.clock.now();
         let limit = timeout.min(self.timers.next().since(before));
         let waited = self.poller.wait(limit, &mut ready);
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
-        // A stopped process returns from its wait without the sockets that became ready in it.
-        let work = before.since(self.woke) + self.absent;
+        // A stopped process returns from its wait without the sockets that became ready in it; all others were read.
+        let unread = if was_empty || was_full { self.absent } else { Duration::ZERO };
+        let work = before.since(self.woke) + unread;
         // Sockets that did not fit into the last wait have waited longer.
         self.last_work = if was_full { self.last_work + work } else { work };
         let slept = now.since(before);

@@ -1,5 +1,7 @@
 //! Handling of received bytes: timestamp them first, then pass them to their request.
 
+use std::time::Duration;
+
 use tacho_core::{Clock, Timestamp};
 
 use super::{ClientWorker, LATE_THRESHOLD, Slot, exchange::Progress};
@@ -102,7 +104,10 @@ impl ClientWorker<'_> {
     fn coalesced(&mut self, events: u64, timestamp: Timestamp, after: Timestamp) {
         self.stats.coalesced += events;
         let now = self.client.clock.now();
-        let busy = self.last_work + self.absent + now.since(self.woke);
+        // Bytes that arrived during the last work end the wait at once: a long wait had none of them.
+        let idle = timestamp > self.slept && self.woke.since(self.slept) > LATE_THRESHOLD;
+        let work = if idle { Duration::ZERO } else { self.last_work };
+        let busy = work + self.absent + now.since(self.woke);
         let lag = now.since(timestamp);
         if busy.max(lag) <= LATE_THRESHOLD {
             return;
