@@ -27,7 +27,7 @@ flags! {
             stop_on_failures: Option<FailureLimit> = tacho(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
                 "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.") => failure_limit;
             stop_on_overload: bool = switch(&["--stop-on-overload"], &ENDING,
-                "Stop if the server cannot sustain the request rate: the queue grows in each third of the run. Requests in flight get 2 s \
+                "Stop if the server cannot sustain the request rate: the queue grows by more than chance explains. Requests in flight get 2 s \
                  (or --grace) to finish, the partial result is saved; exit code 3.");
         ]
     }

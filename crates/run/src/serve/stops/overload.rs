@@ -3,10 +3,10 @@
 //!
 //! The backlog is the number of scheduled requests that are not complete. Divided by the arrival rate, it is the time
 //! that a request spends in the system (Little's law), even if the rate changes. If the server keeps up, that time is
-//! constant once the first responses are complete. A run is overloaded if it grows from each third of the observed
-//! time to the next.
+//! constant once the first responses are complete, and at a high load it wanders. A run is overloaded if it grows by
+//! more than a queue in balance wanders: by a t-test of the growth in equal parts of the observed time.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use tacho_core::{Observation, Timestamp};
 use tacho_loadgen::Timeline;
@@ -14,17 +14,22 @@ use tacho_loadgen::Timeline;
 use super::Rule;
 
 const SAMPLE_SECONDS: f64 = 0.5;
-/// Number of samples over which arrivals are averaged.
-const WINDOW: usize = 10;
 /// Least samples of a verdict: ten seconds.
 const MIN_SAMPLES: usize = 20;
 /// Mean latencies that must pass before the first sample, of the requests sent in the first second: those of later ones
 /// grow with the queue.
 const SETTLING_LATENCIES: f64 = 3.0;
 const EARLY_SECONDS: f64 = 1.0;
-/// Least growth of the time in the system, as a factor and in seconds.
+/// Least growth of the time in the system from the first to the last third, as a factor and in seconds.
 const GROWTH: f64 = 1.5;
 const GROWTH_S: f64 = 0.5;
+/// Parts of the observed time whose growth is compared, and the least t of their mean. It is high because the rule is
+/// applied twice a second: a queue exactly at capacity passes it in few runs.
+const PARTS: usize = 10;
+const MIN_T: f64 = 5.0;
+/// Least growth in the last parts, as a fraction of that in the first: a queue that fills to a new level grows less and
+/// less.
+const MIN_LATER: f64 = 0.5;
 
 /// Few failures leave the queue like completions. Above this failure rate the server rejects what it cannot serve, so
 /// that failed requests count as not completed.
@@ -37,10 +42,8 @@ pub(super) struct Overload {
     first_sent: Option<Timestamp>,
     /// The number of finished requests that were sent early, and the sum of their latencies.
     early: (usize, f64),
-    /// Requests scheduled by the last samples.
-    due: VecDeque<usize>,
-    /// Time in the system at each sample.
-    waits: Vec<f64>,
+    /// Requests scheduled and backlog at each sample.
+    samples: Vec<(usize, usize)>,
     next_sample: f64,
 }
 
@@ -54,25 +57,18 @@ impl Overload {
             failed: 0,
             first_sent: None,
             early: (0, 0.0),
-            due: VecDeque::new(),
-            waits: Vec::new(),
+            samples: Vec::new(),
             next_sample: SAMPLE_SECONDS,
         }
     }
 
     fn sample(&mut self, seconds: f64) {
         let due = self.releases.partition_point(|&release| release <= seconds);
-        self.due.push_back(due);
-        if self.due.len() > WINDOW {
-            self.due.pop_front();
-        }
-        let arrived = due - self.due.front().copied().unwrap_or(due);
-        let rate = arrived as f64 / (SAMPLE_SECONDS * (self.due.len() - 1).max(1) as f64);
         let (early, latency_sum) = self.early;
         let settled = early > 0 && seconds > SETTLING_LATENCIES * latency_sum / early as f64;
         // After the last arrival the backlog can only shrink.
-        if settled && rate > 0.0 && due < self.releases.len() {
-            self.waits.push(due.saturating_sub(self.answered()) as f64 / rate);
+        if settled && due < self.releases.len() {
+            self.samples.push((due, due.saturating_sub(self.answered())));
         }
     }
 
@@ -81,14 +77,36 @@ impl Overload {
     }
 
     fn grows(&self) -> bool {
-        let third = self.waits.len() / 3;
-        if self.waits.len() < MIN_SAMPLES {
+        let count = self.samples.len();
+        if count < MIN_SAMPLES {
             return false;
         }
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-        let (first, middle, last) =
-            (mean(&self.waits[..third]), mean(&self.waits[third..2 * third]), mean(&self.waits[2 * third..]));
-        first < middle && middle < last && last > first * GROWTH && last > first + GROWTH_S
+        let third = count / 3;
+        let (first, last) = (self.wait(0..third), self.wait(count - third..count));
+        let is_large = last > first * GROWTH && last > first + GROWTH_S;
+        is_large && self.grows_steadily()
+    }
+
+    /// Mean time in the system over a range of samples.
+    fn wait(&self, range: Range<usize>) -> f64 {
+        let samples = &self.samples[range];
+        let arrived = samples[samples.len() - 1].0 - samples[0].0;
+        let backlog: usize = samples.iter().map(|(_, backlog)| backlog).sum();
+        let seconds = SAMPLE_SECONDS * (samples.len() - 1) as f64;
+        backlog as f64 / samples.len() as f64 * seconds / arrived.max(1) as f64
+    }
+
+    /// Whether the backlog grows in all parts of the time by more than they differ.
+    fn grows_steadily(&self) -> bool {
+        let part = (self.samples.len() - 1) / PARTS;
+        let backlog = |parts_ago: usize| self.samples[self.samples.len() - 1 - parts_ago * part].1 as f64;
+        let growth: [f64; PARTS] = std::array::from_fn(|at| backlog(PARTS - at - 1) - backlog(PARTS - at));
+        let (earlier, later) = growth.split_at(PARTS / 2);
+        let (earlier, later): (f64, f64) = (earlier.iter().sum(), later.iter().sum());
+        let mean = (earlier + later) / PARTS as f64;
+        let squares: f64 = growth.iter().map(|one| (one - mean).powi(2)).sum();
+        let error = (squares / (PARTS * (PARTS - 1)) as f64).sqrt();
+        mean > MIN_T * error && later > MIN_LATER * earlier
     }
 }
 
@@ -107,8 +125,7 @@ impl Rule for Overload {
     fn is_broken(&mut self, seconds: f64) -> bool {
         // A client that was away has left a backlog of its own: the observation starts anew.
         if seconds > self.next_sample + 2.0 * SAMPLE_SECONDS {
-            self.due.clear();
-            self.waits.clear();
+            self.samples.clear();
             self.next_sample = seconds;
         }
         while self.next_sample <= seconds {
@@ -126,7 +143,7 @@ fn latency(row: &Observation) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::VecDeque, time::Duration};
 
     use tacho_core::{FailureKind, Outcome};
     use tacho_loadgen::ScheduleSpec;
@@ -138,18 +155,56 @@ mod tests {
     /// this latency.
     fn found(schedule: &ScheduleSpec, count: usize, capacity: f64, latency: f64) -> Option<f64> {
         let timeline = schedule.plan(count, &mut RandomState::new(1)).unwrap();
-        let mut rule = Overload::new(&timeline);
-        let mut free = 0.0_f64;
-        let mut ends: VecDeque<(f64, f64)> = VecDeque::new();
-        for &due in &*timeline.eligible() {
-            free = free.max(due) + 1.0 / capacity;
-            ends.push_back((due, free + latency));
+        found_in(&timeline, queue(&timeline, 1, latency, || 1.0 / capacity))
+    }
+
+    /// When each request is due and ends, for servers with a common queue.
+    fn queue(timeline: &Timeline, servers: usize, latency: f64, mut service: impl FnMut() -> f64) -> Vec<(f64, f64)> {
+        let mut free = vec![0.0_f64; servers];
+        let end = |&due: &f64| {
+            let next = free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+            *next = next.max(due) + service();
+            (due, *next + latency)
+        };
+        timeline.eligible().iter().map(end).collect()
+    }
+
+    /// The same for an engine that generates a token of each request in its batch per step; a step takes longer for more.
+    fn engine(timeline: &Timeline, batch: usize, mut tokens: impl FnMut() -> usize) -> Vec<(f64, f64)> {
+        let due = timeline.eligible();
+        let (mut now, mut next, mut running, mut ends) = (0.0_f64, 0, Vec::<(f64, usize)>::new(), Vec::new());
+        while next < due.len() || !running.is_empty() {
+            if running.is_empty() {
+                now = now.max(due[next]);
+            }
+            while next < due.len() && due[next] <= now && running.len() < batch {
+                running.push((due[next], tokens()));
+                next += 1;
+            }
+            now += STEP + STEP_PER_REQUEST * running.len() as f64;
+            running.retain_mut(|(due, left)| {
+                *left -= 1;
+                if *left == 0 {
+                    ends.push((*due, now));
+                }
+                *left > 0
+            });
         }
+        ends
+    }
+
+    /// Seconds of a step of the engine.
+    const STEP: f64 = 0.02;
+    const STEP_PER_REQUEST: f64 = 0.0005;
+
+    fn found_in(timeline: &Timeline, mut ends: Vec<(f64, f64)>) -> Option<f64> {
+        let mut rule = Overload::new(timeline);
+        ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut ends = VecDeque::from(ends);
         for tick in 1..4 * 200 {
             let seconds = f64::from(tick) * 0.25;
             let mut rows = Vec::new();
-            while ends.front().is_some_and(|(_, end)| *end <= seconds) {
-                let (due, end) = ends.pop_front().unwrap();
+            while let Some((due, end)) = ends.pop_front_if(|(_, end)| *end <= seconds) {
                 let sent = Timestamp::from_secs(due);
                 let done = sent + Duration::from_secs_f64(end - due);
                 rows.push(Observation { sent, done, ..Observation::dispatched(0, sent, sent) });
@@ -182,6 +237,43 @@ mod tests {
         // Latencies that grow by three quarters of the time that passes.
         let seconds = found(&poisson(80.0), 6000, 20.0, 4.0).expect("it is overloaded");
         assert!(seconds < 45.0, "{seconds}");
+    }
+
+    /// The seconds at which an overload is found in 20 runs of four kinds of servers, at a load relative to capacity.
+    fn found_at(load: f64) -> [Vec<f64>; 4] {
+        // The engine serves 16 requests of 64 tokens at once.
+        let rates = [20.0, 100.0, 20.0, 16.0 / 64.0 / (STEP + 16.0 * STEP_PER_REQUEST)];
+        std::array::from_fn(|server| {
+            let rate = load * rates[server];
+            let run = |seed| {
+                let random = &mut RandomState::new(seed);
+                let timeline = poisson(rate).plan((rate * 200.0) as usize, random).unwrap();
+                let ends = match server {
+                    0 | 1 => queue(&timeline, 1, 0.2, || 1.0 / rates[server]),
+                    2 => queue(&timeline, 8, 0.2, || random.standard_exponential() * 8.0 / rates[server]),
+                    _ => engine(&timeline, 16, || 1 + (random.standard_exponential() * 63.5) as usize),
+                };
+                found_in(&timeline, ends)
+            };
+            (0..20).filter_map(run).collect()
+        })
+    }
+
+    #[test]
+    fn a_queue_that_only_wanders_is_no_overload() {
+        for load in [0.90, 0.93, 0.97] {
+            let found = found_at(load);
+            assert!(found.iter().all(|runs| runs.len() <= 1), "{load}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn an_overload_is_always_found() {
+        for (load, limit) in [(1.3, 150.0), (2.0, 60.0)] {
+            let found = found_at(load);
+            let last = |runs: &Vec<f64>| runs.iter().copied().fold(0.0, f64::max);
+            assert!(found.iter().all(|runs| runs.len() == 20 && last(runs) < limit), "{load}: {found:?}");
+        }
     }
 
     #[test]
