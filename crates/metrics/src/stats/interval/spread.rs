@@ -200,10 +200,11 @@ impl Spread {
         inside.len() >= 30 && high - low > 0.02 * self.value && largest > MAX_JUMP * (high - low)
     }
 
-    /// Whether its bounds say too little to be reported.
+    /// Whether its bounds say too little to be reported: they are a factor of four apart, or a lower bound alone is less
+    /// than half of the value.
     pub fn is_vague(&self) -> bool {
         let (low, high) = self.bounds(CONFIDENCE, 1.0);
-        self.vague || low * 4.0 < if high.is_finite() { high } else { self.value }
+        self.vague || if high.is_finite() { low * 4.0 < high } else { low * 2.0 < self.value }
     }
 
     /// Whether it has no upper bound.
@@ -374,6 +375,18 @@ mod tests {
         let spread = Spread::of(&values, Statistic::Percentile(99.0)).unwrap();
         let (low, high) = spread.bounds(0.95, 1.0);
         assert!(low < 2.0 && high > 2.3, "{low} {high}");
+    }
+
+    /// Without an upper bound, the error counts twice: the lower one is the value ÷ (1 + 2 × 1.96 × error).
+    #[test]
+    fn a_lower_bound_alone_is_reported_if_it_is_near_the_value() {
+        let vague = |error: f64| {
+            let spread = Spread::new(10.0, 100, Shape::Smooth { error, degrees_of_freedom: 1e9 }).unbounded();
+            let (low, high) = spread.bounds(CONFIDENCE, 1.0);
+            assert!(high.is_infinite());
+            ((low * 10.0).round() / 10.0, spread.is_vague())
+        };
+        assert_eq!([vague(0.1), vague(0.2), vague(0.3)], [(7.2, false), (5.6, false), (4.6, true)]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::style::{Ink, percent, short};
 /// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
 const PERCENTILES: usize = 2;
 
+/// Least width of the column of intervals.
+const INTERVAL: usize = 19;
+
 struct Row {
     name: String,
     value: String,
@@ -38,9 +41,10 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
         interval: intervals.into(),
         scheduled: if differs { "from schedule".into() } else { String::new() },
     };
+    let width = rows.iter().map(|row| row.interval.chars().count() + 2).fold(INTERVAL, usize::max);
     let line = |row: &Row| {
         let Row { name, value, interval, scheduled } = row;
-        format!("{name:<16}{value:>9}   {interval:<19}{scheduled}").trim_end().to_owned()
+        format!("{name:<16}{value:>9}   {interval:<width$}{scheduled}").trim_end().to_owned()
     };
     std::iter::once(Ink::Dim.paint(style.color, &line(&head))).chain(rows.iter().map(line)).collect()
 }
@@ -232,7 +236,7 @@ pub(super) fn bounds_as(Interval { low, high }: Interval, text: fn(f64) -> Strin
     match (low.is_finite(), high.is_finite()) {
         (true, true) => format!("{} – {}", text(low), text(high)),
         // No metric is negative: a lower bound of 0 alone says nothing.
-        (true, false) if low > 0.0 => format!("≥ {}", text(low)),
+        (true, false) if low > 0.0 => format!("≥ {}, no upper bound", text(low)),
         (false, true) => format!("≤ {}", text(high)),
         _ => "–".to_owned(),
     }
@@ -246,6 +250,6 @@ mod tests {
     fn an_interval_that_says_nothing_is_a_dash() {
         let text = |low, high| bounds(Interval { low, high });
         assert_eq!([text(0.0, f64::INFINITY), text(f64::NEG_INFINITY, f64::INFINITY)], ["–", "–"]);
-        assert_eq!([text(2.5, f64::INFINITY), text(0.0, 4.0)], ["≥ 2.50", "0.00 – 4.00"]);
+        assert_eq!([text(2.5, f64::INFINITY), text(0.0, 4.0)], ["≥ 2.50, no upper bound", "0.00 – 4.00"]);
     }
 }
