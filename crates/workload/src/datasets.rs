@@ -151,6 +151,30 @@ pub struct OutputLengthsSpec {
 }
 
 impl WorkloadSpec {
+    /// Fails if a file that it reads does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error::Read`] with the first such file.
+    pub fn check_files(&self) -> Result<(), Error> {
+        let path = match self {
+            WorkloadSpec::ShareGpt(spec) => &spec.path,
+            WorkloadSpec::BurstGpt(spec) => &spec.path,
+            WorkloadSpec::BurstReplay(spec) => &spec.burst.path,
+            WorkloadSpec::Custom(spec) => &spec.path,
+            WorkloadSpec::CustomReplay(spec) => &spec.custom.path,
+            WorkloadSpec::CustomImage(spec) => &spec.path,
+            WorkloadSpec::CustomAudio(spec) => &spec.path,
+            WorkloadSpec::OpenAi(spec) => &spec.path,
+            WorkloadSpec::SpecBench(spec) => &spec.path,
+            WorkloadSpec::TimedTrace(spec) => &spec.path,
+            WorkloadSpec::Sonnet(spec) => &spec.path,
+            WorkloadSpec::OutputLengths(own) => return own.workload.check_files(),
+            WorkloadSpec::Mix(mix) => return mix.classes.iter().try_for_each(|class| class.workload.check_files()),
+            _ => return Ok(()),
+        };
+        std::fs::metadata(path).map(drop).map_err(|source| Error::Read { path: path.clone(), source })
+    }
+
     pub fn is_random_text(&self) -> bool {
         match self {
             WorkloadSpec::Random(_) | WorkloadSpec::RandomMm(_) | WorkloadSpec::RandomRerank(_) => true,

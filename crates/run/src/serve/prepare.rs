@@ -71,7 +71,10 @@ impl Source {
                 Source::Saved { requests, due, digest: file_digest(path)? }
             }
             WorkloadPlan::Sessions(sessions) => Source::Sessions(sessions::read(sessions)?),
-            WorkloadPlan::Sample { .. } => Source::Sampled,
+            WorkloadPlan::Sample { spec, .. } => {
+                spec.check_files()?;
+                Source::Sampled
+            }
         })
     }
 
