@@ -11,6 +11,9 @@ use crate::{Measured, RunRecord, metric::Known};
 /// Most values of a label that are groups: a label with more is an identifier.
 const MAX_GROUPS: usize = 100;
 
+/// The label of a request's class.
+const CLASS: &str = "class";
+
 /// The metrics of the requests that share a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -60,28 +63,37 @@ fn value<'a>(record: &'a RunRecord, sample: &'a Sample, key: &str) -> &'a str {
 }
 
 fn group(record: &RunRecord, key: &str, name: &str) -> Group {
-    let samples = samples(record, key, name);
-    let stage = record.setup.stages.iter().find(|stage| key == STAGE && stage.name == name);
-    let duration = if key == STAGE { duration(&samples, stage, &record.measured) } else { record.measured.duration };
-    let class = record.setup.metrics.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
+    let (class, stage) = ((key == CLASS).then_some(name), (key == STAGE).then_some(name));
+    Group {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        record: Box::new(part(record, samples(record, key, name), class, stage)),
+    }
+}
+
+/// The metrics of some requests: those of a class, of a stage, of both, or of another group.
+fn part(record: &RunRecord, samples: Samples, class: Option<&str>, stage: Option<&str>) -> RunRecord {
+    let span = record.setup.stages.iter().find(|span| stage == Some(&span.name));
+    let duration = if stage.is_some() { duration(&samples, span, &record.measured) } else { record.measured.duration };
+    let limits = record.setup.metrics.class_goodput.iter().find(|(name, _)| class == Some(name));
     // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
     let mut setup = Setup {
         num_prompts: samples.len() as i64,
         request_rate: f64::INFINITY,
         ramp_up: None,
         self_timed: record.setup.is_paced(),
-        max_concurrency: stage.and_then(|stage| stage.limit).map(|limit| limit as u64).or(record.setup.max_concurrency),
+        max_concurrency: span.and_then(|span| span.limit).map(|limit| limit as u64).or(record.setup.max_concurrency),
         stages: Vec::new(),
         ..record.setup.clone()
     };
-    if key == "class" {
-        setup.metrics.goodput = class.map(|(_, limits)| *limits).or(setup.metrics.goodput);
+    if class.is_some() {
+        setup.metrics.goodput = limits.map(|(_, limits)| *limits).or(setup.metrics.goodput);
         setup.metrics.class_goodput.clear();
     }
     let measured = Measured { samples, duration, ..Measured::default() };
     let mut part = RunRecord::compute_whole(setup, measured, record.is_burst());
     part.measured.samples = Samples::default();
-    Group { key: key.to_owned(), name: name.to_owned(), record: Box::new(part) }
+    part
 }
 
 pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
@@ -139,6 +151,25 @@ impl RunRecord {
     /// The groups of a label, in order.
     pub fn groups_by<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Group> {
         self.groups.iter().filter(move |group| group.key == key)
+    }
+
+    /// The requests of each class in each stage; empty without several of both, or where single requests are not known.
+    pub fn classes_by_stage(&self) -> Vec<Group> {
+        let names = |key| self.groups_by(key).map(|group| group.name.as_str()).collect::<Vec<_>>();
+        let (classes, stages) = (names(CLASS), names(STAGE));
+        if classes.len() < 2 || stages.len() < 2 || classes.len() * stages.len() > MAX_GROUPS {
+            return Vec::new();
+        }
+        let pairs = stages.iter().flat_map(|stage| classes.iter().map(move |class| (*class, *stage)));
+        let group = |(class, stage): (&str, &str)| {
+            let belongs = |sample: &Sample| value(self, sample, CLASS) == class && value(self, sample, STAGE) == stage;
+            let samples: Samples =
+                self.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect();
+            let (key, name) = ("class and stage".to_owned(), format!("{class}, {stage}"));
+            let is_there = !samples.is_empty();
+            is_there.then(|| Group { key, name, record: Box::new(part(self, samples, Some(class), Some(stage))) })
+        };
+        pairs.filter_map(group).collect()
     }
 
     /// The keys of its groups, in order.
@@ -203,6 +234,27 @@ mod tests {
             assert!((found.2 - expected.2).abs() < 1e-9 && (found.3 - expected.3).abs() < 1e-9, "{found:?}");
         }
         assert_eq!(found.len(), expected.len());
+    }
+
+    /// Each class is in both stages, and slower in the second.
+    #[test]
+    fn classes_are_crossed_with_stages() {
+        let at = |index: usize| {
+            let (class, stage) = (["chat", "batch"][index % 2], ["calm", "peak"][index / 4]);
+            let ttft = [0.1, 1.0][index % 2] * [1.0, 3.0][index / 4];
+            sample(index, ttft, &Labels::default().with("class", class).with(STAGE, stage))
+        };
+        let samples = (0..8).map(at).collect();
+        let setup = Setup { request_rate: 1.0, ..Setup::example() };
+        let record = RunRecord::compute(setup, Measured { samples, duration: 20.0, ..Measured::default() });
+        let ttft = |group: &Group| group.record.summary.generation().unwrap().ttft.mean_ms.round();
+        let found: Vec<(String, u64, f64)> = record
+            .classes_by_stage()
+            .iter()
+            .map(|group| (group.name.clone(), group.record.summary.completed, ttft(group)))
+            .collect();
+        let wanted = [("chat, calm", 100.0), ("batch, calm", 1000.0), ("chat, peak", 300.0), ("batch, peak", 3000.0)];
+        assert_eq!(found, wanted.map(|(name, ttft)| (name.to_owned(), 2, ttft)));
     }
 
     #[test]

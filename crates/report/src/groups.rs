@@ -61,10 +61,16 @@ impl GroupTable {
 
 /// The tables of a record; none without groups.
 pub(crate) fn tables(record: &RunRecord) -> Vec<GroupTable> {
-    record.group_keys().into_iter().map(|key| table(record, key)).collect()
+    record.group_keys().into_iter().map(|key| table(record, key, record.groups_by(key))).collect()
 }
 
-fn table(record: &RunRecord, key: &str) -> GroupTable {
+/// The table of classes in each stage, if there are several of both. It takes as long as the tables of both.
+pub(crate) fn crossed(record: &RunRecord) -> Option<GroupTable> {
+    let groups = record.classes_by_stage();
+    (!groups.is_empty()).then(|| table(record, "class and stage", groups.iter()))
+}
+
+fn table<'a>(record: &RunRecord, key: &str, groups: impl Iterator<Item = &'a Group>) -> GroupTable {
     let high = percent(record.setup.metric_percentiles.iter().copied().fold(50.0, f64::max));
     let mut columns = vec![("req/s".to_owned(), "request_throughput".to_owned())];
     let mut column = |heading: &str, key: &str| columns.push((heading.to_owned(), key.to_owned()));
@@ -85,7 +91,7 @@ fn table(record: &RunRecord, key: &str) -> GroupTable {
         let values = columns.iter().map(|(_, key)| value(key).map_or_else(|| "–".to_owned(), short));
         std::iter::once(group.name.clone()).chain(counts).chain(values).collect()
     };
-    let rows = record.groups_by(key).map(row).collect();
+    let rows = groups.map(row).collect();
     let headings = ["reqs", "failed"].into_iter().chain(columns.iter().map(|(heading, _)| heading.as_str()));
     let (slowest, note) = match key {
         STAGE => (None, recovery(record)),

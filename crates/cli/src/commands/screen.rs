@@ -5,6 +5,8 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use tacho_core::{EventSink, Mutex, RunEvent};
+use tacho_record::RunRecord;
+use tacho_report::html::run::{About, write_page};
 use tacho_report::live::{DeferredStderr, Monitor, Tui, Watch};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
@@ -19,7 +21,7 @@ pub(crate) struct Screen {
     /// Lines to print after the terminal is restored.
     held: Mutex<Vec<String>>,
     over: Arc<AtomicBool>,
-    _page: Option<Watch>,
+    page: Option<Watch>,
 }
 
 /// What to do with the lines of a run.
@@ -51,7 +53,7 @@ impl Screen {
         }
         let plain = (!(quiet || tui.is_some())).then(|| Live::new(progress));
         let (tui, held) = (Mutex::new(tui), Mutex::default());
-        Ok(Screen { plain, monitor, tui, lines: Lines::Shown, held, over, _page: page })
+        Ok(Screen { plain, monitor, tui, lines: Lines::Shown, held, over, page })
     }
 
     pub(crate) fn with(mut self, lines: Lines) -> Self {
@@ -71,6 +73,15 @@ impl Screen {
         let mut out = tacho_report::out();
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()
+    }
+
+    /// Hands the report to the page of the live view, which links to it.
+    pub(crate) fn link_report(&self, record: &RunRecord) {
+        let Some(page) = &self.page else { return };
+        let mut report = Vec::new();
+        if write_page(record, &About::default(), &mut report).is_ok() {
+            page.set_report(String::from_utf8_lossy(&report).into_owned());
+        }
     }
 
     /// Restores the terminal and prints the deferred lines.

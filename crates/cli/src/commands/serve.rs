@@ -164,6 +164,7 @@ fn measure(
         inform(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));
     }
     args.outputs.write(&record, &About::default())?;
+    screen.link_report(&record);
     export_otlp(args, &record);
     let path = destination.path(args, &record);
     if let Some(log) = log::settle(plan, args, path.as_deref()) {

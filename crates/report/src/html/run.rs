@@ -13,7 +13,7 @@ use tacho_metrics::Attribution;
 use tacho_record::RunRecord;
 
 use super::{Document, in_script, packed};
-use crate::groups::{GroupTable, tables};
+use crate::groups::{GroupTable, crossed, tables};
 use crate::{Error, attribution, json::write_whole, outputs, sessions};
 
 const SCRIPT: &str = include_str!("run/run.js");
@@ -35,7 +35,7 @@ pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error>
 
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
     let head = words::head(record, about);
-    let groups: String = tables(record).iter().map(GroupTable::html).collect();
+    let groups: String = tables(record).iter().chain(&crossed(record)).map(GroupTable::html).collect();
     let body = format!(
         "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         head.html(),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, thread::JoinHandle};
 
+use tacho_core::json::{Value, dumps};
 use tacho_core::{Mutex, Secret};
 
 use super::{monitor::Monitor, web};
@@ -30,6 +31,7 @@ pub struct Watch {
     token: Secret,
     over: Arc<Over>,
     streams: Arc<AtomicUsize>,
+    report: Arc<Mutex<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,10 +60,15 @@ impl Watch {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let (address, token) = (listener.local_addr()?, token()?);
         let (over, streams) = (Arc::<Over>::default(), Arc::<AtomicUsize>::default());
-        let (ends, open, unread) = (over.clone(), streams.clone(), Arc::default());
-        let serve = Serve { monitor, token: token.clone(), over: ends, streams: open, unread };
+        let (ends, open, unread, report) = (over.clone(), streams.clone(), Arc::default(), Arc::<Mutex<_>>::default());
+        let serve = Serve { monitor, token: token.clone(), over: ends, streams: open, unread, report: report.clone() };
         let thread = std::thread::Builder::new().name("live-http".into()).spawn(move || serve.run(&listener))?;
-        Ok(Watch { address, token, over, streams, thread: Some(thread) })
+        Ok(Watch { address, token, over, streams, report, thread: Some(thread) })
+    }
+
+    /// Hands open pages the report of the run, which they link to when the program ends.
+    pub fn set_report(&self, page: String) {
+        *self.report.lock() = page;
     }
 
     pub fn url(&self) -> String {
@@ -100,6 +107,8 @@ struct Serve {
     streams: Arc<AtomicUsize>,
     /// Connections whose request is not read yet, oldest first.
     unread: Arc<Mutex<VecDeque<Arc<TcpStream>>>>,
+    /// The report's page, once there is one.
+    report: Arc<Mutex<String>>,
 }
 
 impl Serve {
@@ -179,7 +188,8 @@ impl Serve {
         web::event(&self.monitor.snapshot())
     }
 
-    /// Sends the state repeatedly until the client or the program ends; the last event is named `end`.
+    /// Sends the state repeatedly until the client or the program ends; the last event is named `end`, after `report`
+    /// with the report's page.
     fn events(&self, mut client: &TcpStream) -> io::Result<()> {
         client.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
@@ -189,6 +199,10 @@ impl Serve {
             if self.over.within(PERIOD) {
                 break;
             }
+        }
+        let report = self.report.lock().clone();
+        if !report.is_empty() {
+            client.write_all(format!("event: report\ndata: {}\n\n", dumps(&Value::from(report))).as_bytes())?;
         }
         client.write_all(format!("event: end\ndata: {}\n\n", self.event()).as_bytes())
     }
@@ -322,10 +336,12 @@ mod tests {
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         assert!(lines.by_ref().any(|line| line.starts_with("data: {")));
         let streams = watch.streams.clone();
+        watch.set_report("<p>\n\"ok\"</p>".to_owned());
         drop(watch);
         assert_eq!(streams.load(Ordering::Acquire), 0, "the last event is sent before the program can exit");
         let rest: Vec<String> = lines.collect();
-        let [.., name, data, end] = &rest[..] else { panic!("{rest:?}") };
+        let [.., report, page, _, name, data, end] = &rest[..] else { panic!("{rest:?}") };
+        assert_eq!([report.as_str(), page.as_str()], ["event: report", r#"data: "<p>\n\"ok\"</p>""#]);
         assert!(name == "event: end" && data.starts_with("data: {") && end.is_empty(), "{rest:?}");
     }
 }

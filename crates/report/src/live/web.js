@@ -62,6 +62,8 @@
   const source = new EventSource("events" + location.search);
   source.onmessage = (event) => show(JSON.parse(event.data));
   // The page keeps what it has when the program ends.
-  source.addEventListener("end", (event) => { source.close(); show(JSON.parse(event.data)); status(`Run ended after ${clock(last.elapsed)}: ${fmt(last.finished)} finished, ${fmt(last.failed)} failed. The report has the verdict; this page keeps the last state.`, " warn"); });
+  const report = node("a", "Open the report");
+  source.addEventListener("report", (event) => { report.href = URL.createObjectURL(new Blob([JSON.parse(event.data)], { type: "text/html" })); report.target = "_blank"; });
+  source.addEventListener("end", (event) => { source.close(); show(JSON.parse(event.data)); status(`Run ended after ${clock(last.elapsed)}: ${fmt(last.finished)} finished, ${fmt(last.failed)} failed. The report has the verdict; this page keeps the last state. `, " warn"); if (report.href) $("status").firstChild.append(report); });
   source.onerror = () => status(last ? "Connection lost: the program ended or cannot be reached. This page keeps the last state." : "The program cannot be reached.", " bad");
 })();

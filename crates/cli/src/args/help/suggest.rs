@@ -34,6 +34,9 @@ pub(crate) fn source(dataset: &str) -> Option<&'static str> {
 
 /// Flags of other commands: the command, the flag, and the alternative.
 const SIMILAR_FLAGS: &[(&str, &str, &str)] = &[
+    ("tacho serve", "--cost", "the price of one GPU per hour is --gpu-hour-price, their number --gpus"),
+    ("tacho serve", "--price", "the price of one GPU per hour is --gpu-hour-price, their number --gpus"),
+    ("tacho plan", "--html", "the page of a plan is --plot FILE.html"),
     ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
     ("tacho sim", "--base-url", "tacho sim is the server: use --host and --port, then tacho serve --base-url"),
     ("tacho sim", "--sim", "tacho sim is the simulator: remove --sim"),

@@ -134,7 +134,10 @@ pub(super) fn cost(record: &RunRecord) -> Fact {
         format!("{value}{} per {name}", interval.map_or_else(String::new, |interval| format!(" ({interval})")))
     };
     let parts: Vec<String> = costs(record).into_iter().map(part).collect();
-    (!parts.is_empty()).then(|| ("cost", parts.join(" · ")))
+    // With --gpus and no price, what each of them did.
+    let each =
+        || Some(("per GPU", format!("{} tok/s", short(Known::find("output_throughput_per_gpu")?.read(record)?))));
+    (!parts.is_empty()).then(|| ("cost", parts.join(" · "))).or_else(each)
 }
 
 /// An amount of money: three digits of a small one.
