@@ -70,7 +70,7 @@ fn run(
 /// A busy machine may keep the worker from its core in any one of them.
 #[test]
 fn a_bundle_after_an_idle_wait_is_the_server_s() {
-    let tries = (0..20).map(|_| {
+    let mut tries = (0..20).map(|_| {
         run(&[&[(120, 2)]], |_, worker, rows| {
             // Long work, after which the worker waits for the bundle.
             sleep(ms(5));
@@ -78,7 +78,7 @@ fn a_bundle_after_an_idle_wait_is_the_server_s() {
         })
     });
     let exact = |stats: WorkerStats| (stats.coalesced, stats.late_coalesced) == (1, 0);
-    assert!({ tries }.any(exact), "the worker was idle when it came");
+    assert!(tries.any(exact), "the worker was idle when it came");
 }
 
 #[test]

@@ -69,7 +69,9 @@ fn waterfall_html(request: &AttributedRequest) -> String {
     let mut at = 0.0;
     let mut rows = String::new();
     for (is_decode, part, ms) in waterfall(request) {
-        let (from, long) = ((at / total * 100.0).clamp(0.0, 100.0), (ms / total * 100.0).clamp(0.0, 100.0));
+        let from = (at / total * 100.0).clamp(0.0, 100.0);
+        // Parts exceed the total by what is unexplained.
+        let long = (ms / total * 100.0).clamp(0.0, 100.0 - from);
         rows += &format!(
             "<tr><th>{}{}</th><td class=\"n\">{}\u{a0}ms</td><td style=\"width:75%\"><div style=\"margin-left:{from:.2}%;\
              width:{long:.2}%;min-width:2px;height:12px;background:var({})\"></div></td></tr>\n",
