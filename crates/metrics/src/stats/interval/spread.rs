@@ -160,8 +160,8 @@ impl Spread {
             let found = values.error(|value| f64::from(u8::from(value <= threshold)) - below);
             // The variance of a few events may be small by chance: it is 0 where all of them are at the edges.
             let few = values.crossings(threshold) < MIN_EVENTS;
-            let least = if few { whole.correlation.max(1.0) } else { 1e-3 };
-            let factor = (found.error / plain).powi(2).max(least);
+            let min_factor = if few { whole.correlation.max(1.0) } else { 1e-3 };
+            let factor = (found.error / plain).powi(2).max(min_factor);
             (count / factor / (widening * students_ratio(found.degrees_of_freedom)).powi(2), factor)
         };
         let factor = effective(share, widening).1;
