@@ -179,7 +179,7 @@ fn silent(sample: &Sample, gaps: &[f64]) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_metrics::Gaps;
+    use tacho_metrics::{Gaps, attribution::Part};
 
     fn sample(index: usize, sent: f64, ttft: f64, gaps: &[f64]) -> Sample {
         Sample {
@@ -217,6 +217,23 @@ mod tests {
         assert_eq!((stream.traced.tokens.len(), stream.latency_ns), (4, 800_110_000));
         assert!((stream.traced.tokens[0] - 0.5001).abs() < 1e-9);
         assert_eq!((stream.ttft_ns, stream.content_lag_ns), (500_100_000, 100_000));
+    }
+
+    /// Where every request meets an idle engine, no iteration shows what a prompt costs: the wait for longer ones does.
+    #[test]
+    fn one_request_at_a_time_shows_its_prefill_by_its_length() {
+        // 20 ms to the engine, 30 ms for an iteration, 0.3 ms for a prompt token.
+        let request = |at: usize| {
+            let prompt = 100 + 40 * (at as u64 % 7);
+            Sample { prompt_len: prompt, ..sample(at, at as f64 * 2.0, 0.05 + 3e-4 * prompt as f64, &[0.03; 19]) }
+        };
+        let found = explain(&(0..14).map(request).collect::<Vec<_>>().into(), KnownModel::default()).unwrap();
+        for one in &found.requests {
+            let expected = 30e6 + 0.3e6 * one.prompt as f64;
+            let off = [(Part::OwnPrefill, expected), (Part::FrontEnd, 20e6)]
+                .map(|(part, expected)| (one.ttft[part] as f64 - expected).abs());
+            assert!(off.iter().all(|off| *off < 1e6), "{off:?} {one:?}");
+        }
     }
 
     /// Some servers send the role when they accept a request, long before the first token.

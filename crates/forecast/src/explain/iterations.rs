@@ -1,6 +1,7 @@
 //! The iterations of an engine, reconstructed from token arrival times: their contents, who was refused, and their costs.
 
 mod chunks;
+mod costs;
 
 use std::{collections::VecDeque, ops::Add};
 
@@ -9,10 +10,9 @@ use tacho_metrics::{attribution::QueueLimit, percentile::percentile};
 
 use super::Stream;
 use super::model::{Load, Model, Source};
-use crate::fit::costs::robust;
+use crate::fit::Traced;
 use crate::fit::robust::{median, spread};
 use crate::fit::steps::{Cluster, clusters};
-use crate::fit::{Costs, Estimate, Step, Traced};
 
 /// Iterations of others in which a paused stream has no token, and its pause in iterations, if it was preempted.
 const MIN_PAUSE: (usize, f64) = (3, 4.0);
@@ -24,7 +24,6 @@ const FULL_BATCH: f64 = 0.93;
 const FULL_CACHE: f64 = 0.9;
 /// Least part of the iterations that refuse a request at which a limit is one, not the largest value by chance.
 const MIN_AT_LIMIT: f64 = 0.3;
-const MAX_STEPS: usize = 20_000;
 /// Longest group of iterations that are only known together.
 const MAX_GROUP: usize = 64;
 /// Standard deviations, and part of the expected time, beyond which an iteration stalled.
@@ -138,7 +137,7 @@ impl<'a> Timeline<'a> {
         };
         timeline.read(&clusters);
         timeline.admitted = timeline.first.clone();
-        timeline.least_front = timeline.least_front();
+        timeline.least_front = timeline.least_front(false);
         for (from, to) in timeline.pauses.iter().flatten() {
             timeline.has_preempted[from + 1..*to].fill(true);
             timeline.iterations[from + 1..=*to].iter_mut().for_each(|one| one.running -= 1.0);
@@ -195,11 +194,12 @@ impl<'a> Timeline<'a> {
     }
 
     /// A low order statistic of the time from sending to the start of the iteration of the first token: no request can
-    /// have needed longer to get to the engine.
-    fn least_front(&self) -> f64 {
+    /// have needed longer to get to the engine. An idle engine shows it as well, once its starts are known.
+    fn least_front(&self, has_starts: bool) -> f64 {
         let wait = |stream: usize| {
             let one = &self.iterations[self.first[stream]];
-            (!one.is_idle).then(|| one.start - self.streams[stream].traced.sent).filter(|wait| *wait > 0.0)
+            let wait = (has_starts || !one.is_idle).then(|| one.start - self.streams[stream].traced.sent);
+            wait.filter(|wait| *wait > 0.0)
         };
         let mut waits: Vec<f64> = (0..self.streams.len()).filter_map(wait).collect();
         waits.sort_unstable_by(f64::total_cmp);
@@ -272,6 +272,14 @@ impl<'a> Timeline<'a> {
         };
         let mut model = Model { costs, noise: 0.0 };
         model.noise = self.noise(&model);
+        self.find_starts(&model);
+        // Where every request waits for others, only those that met an idle engine show the way to it.
+        let min = self.least_front(true);
+        if min > 0.0 && min < 0.5 * self.least_front {
+            self.least_front = min;
+            self.find_heads();
+            self.find_limits();
+        }
         let known = machine.map(|machine| machine.engine.max_num_batched_tokens as f64);
         if let Some(max) = known.or_else(|| self.split(&model)) {
             self.caps[2] = max;
@@ -313,48 +321,21 @@ impl<'a> Timeline<'a> {
         (filled().count() >= FILLED.0).then_some(max)
     }
 
-    /// Regresses durations on contents. A refused prompt may have a part in each iteration until its first token: these
-    /// are only known together.
-    fn estimate(&self) -> Costs {
-        let (mut steps, mut group): (Vec<Step>, Vec<Iteration>) = (Vec::new(), Vec::new());
-        for one in &self.iterations {
-            group.push(*one);
-            if one.head.is_some() && one.blocked.is_none() {
-                continue;
-            }
-            if group.len() <= MAX_GROUP && group.iter().all(|one| one.is_clear && !one.is_idle && one.seconds() > 0.0) {
-                steps.push(step(&group));
-            }
-            group.clear();
-        }
-        let stride = steps.len().div_ceil(MAX_STEPS).max(1);
-        let steps: Vec<Step> = steps.into_iter().step_by(stride).collect();
-        let only = |steps: &[Step]| {
-            let each = || steps.iter().map(|step| step.seconds / step.count);
-            let fixed = Estimate { value: median(each()), half: 1.96 * spread(each()) };
-            Costs { fixed, ..Costs::default() }
-        };
-        // Stalls would hide the few steps with prompts from a regression of all: a rough one leaves them out.
-        let (prompts, decodes): (Vec<Step>, Vec<Step>) = steps.iter().partition(|step| step.prefill > 0.0);
-        let mut rough = robust(&decodes).unwrap_or_else(|| only(&steps));
-        rough.prefill.value = median(prompts.iter().map(|step| (step.seconds - rough.seconds(step)) / step.prefill));
-        let is_near = |step: &&Step| (0.3..2.5).contains(&(step.seconds / rough.seconds(step)));
-        let near: Vec<Step> = steps.iter().filter(is_near).copied().collect();
-        robust(&near).unwrap_or_else(|| only(&steps))
-    }
-
     fn noise(&self, model: &Model<'_>) -> f64 {
         let plain = self.iterations.iter().filter(|one| one.is_clear && !one.is_idle && one.head.is_none());
         spread(plain.map(|one| one.seconds() / model.seconds(&one.contents()).max(1e-9))).max(0.005)
     }
 
-    /// An idle engine starts when a request arrives: its first iteration takes as long as expected.
+    /// An idle engine starts when a request arrives: its first iteration takes as long as expected, and no longer than since
+    /// its last request was sent.
     fn find_starts(&mut self, model: &Model<'_>) {
         let (max, mut before) = (self.caps[2], f64::NEG_INFINITY);
-        for one in &mut self.iterations {
+        for (one, began) in self.iterations.iter_mut().zip(&self.began) {
             if one.is_idle {
                 let more = ((one.prompts.prefill / max).ceil() - 1.0).max(0.0) * model.seconds(&Load::default());
-                one.start = before.max(one.end - model.seconds(&(one.decode + one.prompts)) - more);
+                let sent = began.iter().map(|stream| self.streams[*stream].traced.sent).fold(before, f64::max);
+                let expected = one.end - model.seconds(&(one.decode + one.prompts)) - more;
+                one.start = expected.max(sent).min(one.end);
             }
             before = one.end;
         }
@@ -385,23 +366,6 @@ fn joined(clusters: Vec<Cluster>, streams: &[Stream]) -> Vec<Cluster> {
         }
     }
     joined
-}
-
-/// Iterations as one step of the regression.
-fn step(group: &[Iteration]) -> Step {
-    let load = group.iter().fold(Load::default(), |sum, one| sum + one.contents());
-    let (first, last) = (&group[0], &group[group.len() - 1]);
-    Step {
-        at: last.end,
-        seconds: last.end - first.start,
-        count: group.len() as f64,
-        prefill: load.prefill,
-        computed: load.prefill,
-        sequences: load.decodes + load.prompts,
-        kv: load.context,
-        attention: load.attention,
-        ..Step::default()
-    }
 }
 
 fn charge(one: &mut Iteration, model: &Model<'_>) {

@@ -6,8 +6,11 @@ use std::{ops::Range, sync::Arc};
 use tacho_core::Timestamp;
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};
 use tacho_forecast::explain::{KnownModel, explain};
+use tacho_forecast::fit::Traced;
 use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Parts};
 use tacho_metrics::{Attribution, Gaps, Sample};
+
+use crate::planted::{planted, traced};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cause {
@@ -400,6 +403,28 @@ fn series(cause: Cause, seeds: Range<u64>, requests: usize) -> (u64, u64, f64) {
         }
     }
     (right, near, worst)
+}
+
+/// At a constant concurrency above the batch, every request waits for others but the first ones.
+#[test]
+fn a_saturated_engine_at_constant_concurrency_queues() {
+    let mut machine = planted();
+    machine.engine.max_num_seqs = 8;
+    let sample = |(index, one): (usize, Traced)| Sample {
+        index,
+        sent: one.sent,
+        ttft: one.tokens[0] - one.sent,
+        latency: one.tokens[one.tokens.len() - 1] - one.sent,
+        itl: one.tokens.windows(2).map(|pair| pair[1] - pair[0]).collect::<Gaps>(),
+        prompt_len: one.prompt,
+        output_len: one.tokens.len() as u64,
+        ..Sample::default()
+    };
+    let samples: Vec<Sample> = traced(&machine, 16, 120, 3).into_iter().enumerate().map(sample).collect();
+    let found = explain(&samples.into(), KnownModel::default()).unwrap();
+    let queued = |request: &AttributedRequest| request.ttft[Part::Queue] > 8 * request.ttft[Part::FrontEnd];
+    assert!(found.requests[8..].iter().all(queued), "{:?}", found.breakdown(Explained::P99Ttft));
+    assert!(found.requests.iter().all(|request| request.ttft[Part::Queue] > -1_000_000));
 }
 
 #[test]
