@@ -35,14 +35,34 @@ pub struct Measurement {
     pub sustained: bool,
     /// Requests completed per second.
     pub completed_rate: f64,
+    /// The metric over a long time, if the run tells it.
+    pub long_run: Option<LongRunRatio>,
+}
+
+/// A metric over a long time at a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LongRunRatio {
+    /// The metric as a fraction of its target.
+    pub ratio: f64,
+    /// The part of the variance of a run that it is free of.
+    pub explained: f64,
 }
 
 impl Measurement {
     /// A load that was decided without noise.
     pub fn exact(level: f64, passes: bool) -> Self {
         let margin = if passes { -1.0 } else { 1.0 };
-        let (arrival_rate, completed_rate) = (level, level);
-        Measurement { level, arrival_rate, seconds: 0.0, margin, error: Some(0.0), sustained: true, completed_rate }
+        let (arrival_rate, completed_rate, error) = (level, level, Some(0.0));
+        Measurement {
+            level,
+            arrival_rate,
+            seconds: 0.0,
+            margin,
+            error,
+            sustained: true,
+            completed_rate,
+            long_run: None,
+        }
     }
 
     /// Returns whether the server kept up and met the target.
@@ -50,9 +70,10 @@ impl Measurement {
         self.sustained && self.margin <= 0.0
     }
 
-    /// The metric as a fraction of its target.
+    /// The metric as a fraction of its target: over a long time, if the run tells it.
     fn ratio(&self) -> f64 {
-        1.0 + self.margin
+        // A load that was not sustained has no latency over a long time.
+        self.long_run.filter(|_| self.sustained).map_or(1.0 + self.margin, |long| long.ratio)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Typed access to the fields of a result. A missing value is unknown, never a default.
 
 use tacho_core::json::{Dict, Json, OrDefault, Value};
-use tacho_metrics::{Caveat, TrustVerdict, interval::Interval, trust::bounds::is_large};
+use tacho_metrics::{Caveat, LongRun, TrustVerdict, interval::Interval, trust::bounds::is_large};
 
 use crate::groups::{is_group, only, split};
 use crate::metric::Known;
@@ -156,6 +156,11 @@ impl<'r> ResultFields<'r> {
     /// Sent requests per second.
     pub fn delivered_rate(self) -> Option<f64> {
         self.own("delivered_request_rate")?.as_f64()
+    }
+
+    /// A metric over a long time, if a search stored it.
+    pub fn long_run(self, metric: &str) -> Option<LongRun> {
+        LongRun::from_json(self.own("long_run")?.get(metric)?).ok()
     }
 
     /// The steady state of the run.

@@ -137,6 +137,8 @@ tacho_core::named! {
 pub struct TrafficPlan {
     pub schedule: ScheduleSpec,
     pub max_concurrency: Option<usize>,
+    /// Time over which the limit is reached.
+    pub concurrency_ramp: Duration,
     /// Most requests without a first token (in prefill).
     pub max_prefills: Option<usize>,
     pub cancellation: Option<Cancellation>,
@@ -166,6 +168,15 @@ pub struct TrafficPlan {
     pub grace: Duration,
     /// Rules that end the run before its workload does.
     pub stops: StopPlan,
+}
+
+impl TrafficPlan {
+    /// The concurrency limits while it is reached: seconds after the start, and the limit.
+    pub(crate) fn ramp(&self) -> impl Iterator<Item = (f64, usize)> {
+        let seconds = self.concurrency_ramp.as_secs_f64();
+        let limit = self.max_concurrency.filter(|_| seconds > 0.0).unwrap_or(0);
+        (0..limit).map(move |at| (seconds * at as f64 / limit as f64, at + 1))
+    }
 }
 
 impl TrafficPlan {
@@ -240,4 +251,21 @@ pub struct ReportPlan {
     /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a
     /// run that sends only what vLLM sends.
     pub provenance: Option<Provenance>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_reached_at_a_constant_rate() {
+        let ramp = |limit, seconds| {
+            let concurrency_ramp = Duration::from_secs(seconds);
+            TrafficPlan { max_concurrency: limit, concurrency_ramp, ..TrafficPlan::default() }
+                .ramp()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ramp(Some(4), 2), [(0.0, 1), (0.5, 2), (1.0, 3), (1.5, 4)]);
+        assert!(ramp(Some(4), 0).is_empty() && ramp(None, 2).is_empty());
+    }
 }

@@ -88,6 +88,7 @@ fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
         seconds: None,
         budget: args.flags.budget,
         first_run: (variable == LoadVariable::RequestRate).then_some(FIRST_RUN * args.flags.budget),
+        ramps: variable == LoadVariable::MaxConcurrency,
         flags: SearchFlags { budget: BUDGET, seconds: BUDGET },
     })
 }

@@ -105,7 +105,8 @@ fn run_kind(
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
             let flags = SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" };
-            let plan = SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, flags };
+            let plan =
+                SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, ramps: false, flags };
             let found = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment, "sla_summary.json")?;

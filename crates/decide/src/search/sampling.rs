@@ -160,7 +160,8 @@ fn repeated(runs: &[Measurement], alike: fn(&Measurement) -> bool) -> impl Itera
 
 /// The lowest failing load, if it was run only once: it may be an outlier, and it bounds the result.
 fn only_failure(runs: &[Measurement]) -> Option<f64> {
-    let lowest = runs.iter().filter(|run| !run.passes()).map(|run| run.level).reduce(f64::min)?;
+    let fails = |run: &&Measurement| !run.passes() || run.ratio() > 1.0;
+    let lowest = runs.iter().filter(fails).map(|run| run.level).reduce(f64::min)?;
     (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
 }
 
@@ -178,7 +179,7 @@ mod tests {
 
     fn run(level: f64, seconds: f64, (ratio, sustained): (f64, bool)) -> Measurement {
         let (margin, error, completed_rate) = (ratio - 1.0, Some(0.05), level.min(100.0));
-        Measurement { level, arrival_rate: level, seconds, margin, error, sustained, completed_rate }
+        Measurement { level, arrival_rate: level, seconds, margin, error, sustained, completed_rate, long_run: None }
     }
 
     /// All runs of a search on a server with latencies from the closure, and why it stopped.

@@ -94,10 +94,11 @@ impl RunContext<'_> {
         })
     }
 
-    /// This rank's part of the concurrency limits of stages.
+    /// This rank's part of the concurrency limits that change.
     fn limits(&self) -> Vec<(f64, usize)> {
         let own = |limit| self.own.ranks.as_ref().map_or(limit, |member| member.limit(limit));
-        self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, own(limit))).collect()
+        let stages = self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, own(limit)));
+        stages.chain(self.own.traffic.ramp()).collect()
     }
 
     fn load<'s>(&'s self, supply: Option<&'s Supply>, limits: &'s [(f64, usize)], start: Start<'s>) -> Drive<'s> {

@@ -29,6 +29,8 @@ pub struct SlaPlan {
     pub budget: f64,
     /// Longest duration in seconds of the first run, at the largest load; otherwise its prompts determine it.
     pub first_run: Option<f64>,
+    /// Whether the client can start its users one after the other (`--concurrency-ramp-up`).
+    pub ramps: bool,
     /// The flags that extend the search and its runs, for messages.
     pub flags: SearchFlags,
 }

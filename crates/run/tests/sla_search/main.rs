@@ -1,18 +1,18 @@
 //! `sweep serve_sla` on servers with known capacity: simulated queues.
 
 mod queue;
+mod tables;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use tacho_core::dict;
 use tacho_core::event::{EventSink, Note, RunEvent};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::percentile::percentile;
-use tacho_pyrand::Generator;
 use tacho_run::experiment::{Archive, Bench, Failure, Tools, option};
 use tacho_run::sweep::{LoadVariable, SlaPlan, sla};
 
-use queue::{BASE, Memory, NoHost, Queue, Server, USUAL, arrivals, p99_ms, plan, sample};
+use queue::{Memory, NoHost, Queue, Server, USUAL, plan};
 
 /// The result entry of a search.
 fn search(server: Server, target: &str, longest: f64, seed: u64) -> Dict {
@@ -41,27 +41,6 @@ fn searched(
     let mut entry = answers[0].as_dict().expect("an entry").clone();
     entry.set("seconds", bench.seconds.get());
     (entry, report.unmet)
-}
-
-/// The largest rate whose p99 stays below `limit_ms` in an infinite run: in closed form if there is one, else by
-/// simulation.
-fn truth(server: Server, limit_ms: f64) -> f64 {
-    if let Server::Random(capacity) = server {
-        // The wait exceeds t with probability ρ·exp(-(capacity - rate)·t).
-        let wait = limit_ms / 1000.0 - BASE;
-        return (0..200).fold(0.8 * capacity, |rate, _| capacity - (100.0 * rate / capacity).ln() / wait);
-    }
-    let (mut low, mut high) = (0.1 * server.capacity(), server.capacity());
-    for round in 0..12 {
-        let middle = 0.5 * (low + high);
-        let mut random = Generator::new(round + 5);
-        let arrivals = arrivals(middle, 4_000_000, &mut random);
-        let turns = server.turns(&arrivals, &mut random);
-        let mut times: Vec<f64> = turns.iter().zip(&arrivals).map(|(turn, now)| (turn - now + BASE) * 1000.0).collect();
-        let (_, p99, _) = times.select_nth_unstable_by(3_960_000, f64::total_cmp);
-        if *p99 <= limit_ms { low = middle } else { high = middle }
-    }
-    0.5 * (low + high)
 }
 
 #[test]
@@ -212,6 +191,35 @@ fn a_missing_key_never_means_sustained() {
     assert_eq!(verdict(&["steady_state"]), 1);
 }
 
+/// Users in step: latencies that change during all runs.
+struct InStep(Queue);
+
+impl Bench for InStep {
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
+        let mut result = self.0.run(command, output, log)?.unwrap_or_default();
+        let mut own = result.get("tacho").and_then(Value::as_dict).cloned().unwrap_or_default();
+        own.set("caveats", Value::List(vec![dict! { "kind": "autocorrelated", "text": "" }.into()]));
+        result.set("tacho", own);
+        Ok(Some(result))
+    }
+}
+
+#[test]
+fn users_in_step_have_no_range() {
+    let answer = |variable: LoadVariable| {
+        let (memory, bench) = (Memory::default(), InStep(Queue::new(Server::Even(100.0), 1)));
+        let plan = plan("<=305", variable, 200);
+        sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
+        let answer = memory.answers()[0].as_dict().expect("an answer").clone();
+        let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+        (text("verdict"), text("reason"), answer.get("ci_low").and_then(Value::as_f64).is_some())
+    };
+    let (verdict, reason, range) = answer(LoadVariable::MaxConcurrency);
+    assert!(verdict == "inconclusive" && reason.contains("--random-range-ratio") && !range, "{verdict} {reason}");
+    // Arrivals do not wait for each other.
+    assert!(answer(LoadVariable::RequestRate).2);
+}
+
 /// Notes the seeds of the runs.
 struct Seeds<'q> {
     queue: &'q Queue,
@@ -250,145 +258,4 @@ fn an_unreliable_client_decides_nothing() {
     };
     assert_eq!(verdict(true), (Some("found".into()), 0));
     assert_eq!(verdict(false), (Some("inconclusive".into()), 1));
-}
-
-/// The servers of the validation, each with its limit in milliseconds and its search budget in seconds: the more
-/// service times vary, and the lower the rate, the longer a percentile takes to estimate.
-const SERVERS: [(Server, f64, f64); 9] = [
-    (Server::Even(245.0), 200.0, USUAL),
-    (Server::Even(60.0), 500.0, 600.0),
-    (Server::Even(1000.0), 100.0, USUAL),
-    (Server::Random(150.0), 150.0, 900.0),
-    (Server::Random(20.0), 1000.0, 3600.0),
-    (Server::Random(4000.0), 50.0, USUAL),
-    (Server::TwoSpeeds(100.0), 300.0, 1200.0),
-    (Server::Batches { max: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
-    (Server::Batches { max: 8, base: 0.02, each: 0.01 }, 500.0, 600.0),
-];
-
-/// Results of many searches on one server.
-#[derive(Default)]
-struct Tally {
-    close: u64,
-    covered: u64,
-    open: u64,
-    off: f64,
-    runs: f64,
-    seconds: f64,
-    widths: Vec<f64>,
-}
-
-impl Tally {
-    fn add(&mut self, entry: &Dict, truth: f64) {
-        let number = |key: &str| entry.get(key).and_then(Value::as_f64);
-        self.runs += number("runs").unwrap_or(0.0);
-        self.seconds += number("seconds").unwrap_or(0.0);
-        let Some(value) = number("estimate") else { return };
-        let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
-        self.close += u64::from((value / truth - 1.0).abs() <= 0.05);
-        self.covered += u64::from(low <= truth && high.is_none_or(|high| truth <= high));
-        self.open += u64::from(high.is_none());
-        self.off += value / truth - 1.0;
-        self.widths.extend(high.map(|high| (high - low) / 2.0 / value));
-    }
-}
-
-#[test]
-#[ignore = "minutes with optimization; prints the table of searches"]
-fn searches_find_the_capacity() {
-    let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
-    let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
-    println!(
-        "| server | p99 TTFT | truth/s | within 5% | off on average | range holds the truth | no upper end | half the range | runs | seconds |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    let mut bad = Vec::new();
-    std::thread::scope(|scope| {
-        let work = SERVERS.map(|(server, limit, longest)| {
-            scope.spawn(move || {
-                let (truth, mut tally) = (truth(server, limit), Tally::default());
-                (first..first + searches)
-                    .for_each(|seed| tally.add(&search(server, &format!("<={limit}"), longest, seed), truth));
-                (server, limit, truth, tally)
-            })
-        });
-        for (server, limit, truth, mut tally) in work.into_iter().map(|one| one.join().expect("searches end")) {
-            tally.widths.sort_unstable_by(f64::total_cmp);
-            let (all, width) = (searches as f64, percentile(&tally.widths, 50.0) * 100.0);
-            let Tally { close, covered, open, off, runs, seconds, .. } = tally;
-            println!(
-                "| {server:?} | {limit} ms | {truth:.1} | {close} | {:+.1}% | {covered} | {open} | {width:.1}% | {:.0} | {:.0} |",
-                off / all * 100.0,
-                runs / all,
-                seconds / all
-            );
-            bad.extend(
-                (close * 100 < 95 * searches || covered * 100 < 93 * searches).then_some((server, close, covered)),
-            );
-        }
-    });
-    assert!(bad.is_empty(), "{bad:?}");
-}
-
-/// The largest number of users whose p99 stays below `limit_ms` in an infinite run, by simulation: more users never
-/// wait less.
-fn true_users(server: Server, limit_ms: f64) -> u64 {
-    let meets = |users: usize| {
-        let rounds = server.rounds(users, 400_000, &mut Generator::new(users as u64 + 99));
-        // The first requests find an idle server.
-        p99_ms(&rounds.into_iter().skip(20_000).map(sample).collect()) <= limit_ms
-    };
-    (1..=200).take_while(|users| meets(*users)).count() as u64
-}
-
-/// Servers in closed loop, each with its limit in milliseconds and its search budget in seconds.
-const USERS: [(Server, f64, f64); 7] = [
-    (Server::Even(100.0), 305.0, USUAL),
-    (Server::Random(100.0), 500.0, 300.0),
-    (Server::Random(20.0), 1000.0, 1800.0),
-    (Server::Random(400.0), 300.0, USUAL),
-    (Server::TwoSpeeds(100.0), 400.0, 300.0),
-    (Server::Batches { max: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
-    (Server::Batches { max: 8, base: 0.02, each: 0.01 }, 550.0, 300.0),
-];
-
-/// With the command of the other table.
-#[test]
-#[ignore = "minutes with optimization; prints the table of searches"]
-fn searches_find_the_concurrency() {
-    let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
-    let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
-    println!(
-        "| server | p99 TTFT | truth | within 5% or one | off on average | range holds it | half the range | runs | seconds |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    let mut bad = Vec::new();
-    for (server, limit, longest) in USERS {
-        let truth = true_users(server, limit);
-        let (mut close, mut held, mut off, mut runs, mut seconds) = (0, 0, 0.0, 0.0, 0.0);
-        let mut widths = Vec::new();
-        for seed in first..first + searches {
-            let entry = search_by(LoadVariable::MaxConcurrency, server, &format!("<={limit}"), longest, seed);
-            let number = |key: &str| entry.get(key).and_then(Value::as_f64);
-            (runs, seconds) = (runs + number("runs").unwrap_or(0.0), seconds + number("seconds").unwrap_or(0.0));
-            let (value, truth) = (number("estimate").unwrap_or(0.0).floor(), truth as f64);
-            close += u64::from((value - truth).abs() <= (0.05 * truth).max(1.0));
-            off += value / truth - 1.0;
-            // The target is missed between the true value and one more user.
-            let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
-            widths.extend(high.map(|high| (high - low) / 2.0 / value));
-            held += u64::from(low < truth + 1.0 && high.is_none_or(|high| high >= truth));
-        }
-        widths.sort_unstable_by(f64::total_cmp);
-        let all = searches as f64;
-        println!(
-            "| {server:?} | {limit} ms | {truth} | {close} | {:+.1}% | {held} | {:.1}% | {:.0} | {:.0} |",
-            off / all * 100.0,
-            percentile(&widths, 50.0) * 100.0,
-            runs / all,
-            seconds / all
-        );
-        bad.extend((close * 100 < 95 * searches || held * 100 < 93 * searches).then_some((server, close, held)));
-    }
-    assert!(bad.is_empty(), "{bad:?}");
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tacho_core::event::EventSink;
 use tacho_core::json::{Dict, Value, parse};
 use tacho_decide::search::Criterion;
+use tacho_metrics::long_run::long_run;
 use tacho_metrics::{Sample, Samples, Setup, Steady, percentile::percentile};
 use tacho_pyrand::Generator;
 use tacho_record::Estimate;
@@ -76,6 +77,8 @@ pub(crate) enum Server {
     TwoSpeeds(f64),
     /// Batch service: up to `max` waiting requests take `base` plus `each` per request.
     Batches { max: usize, base: f64, each: f64 },
+    /// Up to `count` requests at once, each for `seconds` times a uniform variate around 1 of this half-width. Open loop only.
+    Slots { count: usize, seconds: f64, spread: f64 },
 }
 
 /// A time with a total order.
@@ -121,6 +124,7 @@ impl Server {
         match self {
             Server::Even(capacity) | Server::Random(capacity) | Server::TwoSpeeds(capacity) => capacity,
             Server::Batches { max, base, each } => max as f64 / (base + each * max as f64),
+            Server::Slots { count, seconds, .. } => count as f64 / seconds,
         }
     }
 
@@ -135,6 +139,15 @@ impl Server {
                 let waiting = arrivals[at..].iter().take(max).take_while(|&&arrival| arrival <= begin).count();
                 free = begin + base + each * waiting as f64;
                 turns.resize(at + waiting, free);
+            }
+            return turns;
+        }
+        if let Server::Slots { count, .. } = self {
+            let mut free: BinaryHeap<Reverse<Moment>> = (0..count).map(|_| Reverse(Moment(0.0))).collect();
+            for &arrival in arrivals {
+                let turn = free.pop().map_or(arrival, |first| first.0.0.max(arrival));
+                free.push(Reverse(Moment(turn + self.takes(1, random))));
+                turns.push(turn);
             }
             return turns;
         }
@@ -155,6 +168,7 @@ impl Server {
             Server::TwoSpeeds(capacity) => 1.0 / 1.4 / capacity,
             Server::Even(capacity) => 1.0 / capacity,
             Server::Batches { base, each, .. } => base + each * together as f64,
+            Server::Slots { seconds, spread, .. } => seconds * (1.0 + spread * (2.0 * random.random() - 1.0)),
         }
     }
 
@@ -219,8 +233,10 @@ impl Bench for Queue {
         };
         let end = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
         self.seconds.set(self.seconds.get() + end);
-        let steady = Steady::of(&Setup { request_rate: rate, tokenizer_id: None, ..Setup::example() }, &samples);
+        let setup = Setup { request_rate: rate, tokenizer_id: None, ..Setup::example() };
+        let steady = Steady::of(&setup, &samples);
         let mut own = Dict::new();
+        own.set("long_run", long_run(&setup, &samples));
         let (first, last) = samples.iter().fold((f64::INFINITY, 0.0), |(first, last): (f64, f64), sample| {
             (first.min(sample.scheduled), last.max(sample.scheduled))
         });
@@ -287,6 +303,7 @@ pub(crate) fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaP
         seconds: None,
         budget: USUAL,
         first_run: None,
+        ramps: false,
         flags: SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" },
     }
 }

@@ -68,6 +68,9 @@ flags! {
                 "Duration of such a profile. The end of the run ends it too.").positive().needs(&["--profile-batch-threshold"]);
         ]
         LIMITS [
+            concurrency_ramp_up: Duration = tacho(&["--concurrency-ramp-up"], Seconds, "SEC", DefaultValue::Float(0.0), &LOAD,
+                "Seconds over which --max-concurrency is reached, at a constant rate. Requests that start together stay together where all \
+                 outputs have the same length.").needs(&["--max-concurrency"]).excludes(&["--stages"]).tagged(NEEDS_SERVER | SHAPES_LOAD | SETS_LEVEL);
             prefill_concurrency: Option<usize> = tacho(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
                 "Maximum requests in prefill (sent, no first token yet).").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
             request_cancellation_rate: f64 = tacho(&["--request-cancellation-rate"], Float, "PERCENT", DefaultValue::Float(0.0), &sessions::USERS,

@@ -182,6 +182,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
             (None, None) => rated,
         },
         max_concurrency: args.multi_turn().and_then(|flags| flags.concurrency).or(load.max_concurrency),
+        concurrency_ramp: load.concurrency_ramp_up,
         max_prefills: load.prefill_concurrency,
         cancellation: cancellation(args),
         payload: PayloadSpec {

@@ -5,7 +5,9 @@ use std::rc::{Rc, Weak};
 use std::{path::Path, time::Duration};
 
 use anyhow::bail;
-use tacho_core::{EventSink, RunEvent, json::Dict};
+use tacho_core::json::{Dict, Value};
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::long_run::long_run;
 use tacho_report::{console, json::write_text};
 use tacho_run::experiment::{Bench, Failure, Host, ProcessHost, Running, Supervised, Tools, option, program_exists};
 use tacho_run::serve::KnownReferences;
@@ -110,7 +112,12 @@ impl<'a> Commands<'a> {
         if let Some(log) = log {
             write_text(log, &console::vllm_report(&record))?;
         }
-        Ok(result(&args, &record))
+        let mut result = result(&args, &record);
+        if let Some(mut own) = result.get("tacho").and_then(Value::as_dict).filter(|_| self.searches).cloned() {
+            own.set("long_run", long_run(&record.setup, &record.measured.samples));
+            result.set("tacho", own);
+        }
+        Ok(result)
     }
 }
 

@@ -79,6 +79,16 @@ impl Found {
         Some((level.level, doubt))
     }
 
+    /// Whether the latencies at the answer still change with the length of the runs. Users that started together, with outputs of
+    /// one length, drift apart over hundreds of requests.
+    fn is_in_step(&self, plan: &SlaPlan) -> bool {
+        let changing = |run: ResultFields<'_>| {
+            run.caveats().unwrap_or_default().iter().any(|caveat| caveat.kind == "autocorrelated")
+        };
+        let mut deciding = self.levels.iter().filter(|level| self.decides(level));
+        plan.variable.is_closed_loop() && deciding.any(|level| level.runs().all(changing))
+    }
+
     /// Whether a load is the answer, or the first larger one that failed.
     fn decides(&self, level: &Level) -> bool {
         let (left, right) = self.bracket();
@@ -94,6 +104,7 @@ impl Found {
     /// Why the search ended: the requested and the reached precision.
     pub(super) fn stop_text(&self, plan: &SlaPlan) -> String {
         let reached = match self.estimate.map(|found| found.reach()) {
+            Some(_) if self.is_in_step(plan) => "the range is unknown".to_owned(),
             Some(Some(reach)) => format!("reached ±{:.1}%", reach * 100.0),
             Some(None) => "no load fails for certain".to_owned(),
             None => "no load met the criteria".to_owned(),
@@ -157,6 +168,12 @@ impl Found {
             let flag = plan.flags.seconds;
             return inconclusive(&format!("the runs at the answer are too short for a steady state: raise {flag}"));
         }
+        if found.is_in_step(plan) {
+            return inconclusive(&format!(
+                "latencies still change during the runs, as of users in step: vary the lengths (--random-range-ratio), or raise {}",
+                plan.flags.budget
+            ));
+        }
         let max = INCONCLUSIVE * PRECISE * plan.tolerance;
         match found.estimate.map(|found| found.reach()) {
             _ if found.answer == Answer::Infeasible => (Verdict::Infeasible, None),
@@ -204,6 +221,7 @@ impl Answers {
         let (verdict, reason) = found.verdict(target, pair.plan);
         let max_measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         let range = found.estimate.filter(|_| found.answer != Answer::Unlimited);
+        let known = !found.is_in_step(pair.plan);
         let mut achieved = Means::default();
         if let Some(level) = found.levels.iter().find(|level| Some(level.level) == max_measured) {
             achieved = means(pair, target, level)?;
@@ -222,8 +240,8 @@ impl Answers {
             stop_reason: found.stop_text(pair.plan),
             max_measured,
             estimate: range.map(|found| found.value).or(max_measured),
-            ci_low: range.map(|found| found.low),
-            ci_high: range.and_then(|found| found.high),
+            ci_low: range.filter(|_| known).map(|found| found.low),
+            ci_high: range.filter(|_| known).and_then(|found| found.high),
             monotone: found.monotone,
             achieved,
             limited_by: limited_by(pair, target, found)?,

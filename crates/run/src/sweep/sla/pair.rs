@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, python_str};
-use tacho_decide::search::{Criterion, LoadLevel, Measurement, load_value};
+use tacho_decide::search::{Criterion, LoadLevel, LongRunRatio, Measurement, load_value};
 use tacho_metrics::statistics::mean;
 use tacho_record::{ResultFields, fields::SteadyState};
 
@@ -38,6 +38,14 @@ pub(super) struct Pair<'a> {
     pub(super) base: PathBuf,
 }
 
+/// The size of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    prompts: u64,
+    /// Seconds over which its users start.
+    ramp: Option<f64>,
+}
+
 impl Pair<'_> {
     /// The largest load: unlimited rate, or all prompts concurrently.
     pub(super) fn top(&self) -> f64 {
@@ -70,10 +78,13 @@ impl Pair<'_> {
     }
 
     /// The client's set at a load; the largest load sends the prompts of the plan.
-    pub(super) fn bench_at(&self, level: f64, prompts: Option<u64>) -> ParamSet {
+    pub(super) fn bench_at(&self, level: f64, size: Option<Size>) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), load_value(spelled(level)));
-        match (prompts, self.plan.first_run) {
-            (Some(prompts), _) => set.with(self.plan.variable.size_key(), prompts),
+        match (size, self.plan.first_run) {
+            (Some(Size { prompts, ramp: None }), _) => set.with(self.plan.variable.size_key(), prompts),
+            (Some(Size { prompts, ramp: Some(seconds) }), _) => {
+                set.with(self.plan.variable.size_key(), prompts).with("concurrency_ramp_up", seconds)
+            }
             // All is sent at once and gets the time that remains to finish.
             (None, Some(seconds)) => set.with("duration", seconds / 2.0).with("grace", seconds / 2.0),
             (None, None) => set,
@@ -97,12 +108,12 @@ impl Pair<'_> {
         session: &mut Sweep<'_>,
         slot: &mut Slot,
         Level { level, results }: &mut Level,
-        prompts: Option<u64>,
+        size: Option<Size>,
         runs: Option<usize>,
     ) -> Result<(), Stop> {
         let directory = level_directory(self.plan, &self.base, *level);
         for repeat in 0..self.plan.sweep.num_runs {
-            let bench = self.bench_at(*level, prompts);
+            let bench = self.bench_at(*level, size);
             let bench = runs.map_or(bench.clone(), |runs| bench.with("seed", self.seed(runs + repeat)));
             let (what, before) =
                 (Combination { serve: self.serve, bench: &bench, directory: &directory }, results.len());
@@ -121,19 +132,21 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Number of prompts of a run. With fewer users the throughput is lower than observed, with more users not
+    /// The size of a run. With fewer users the throughput is lower than observed, with more users not
     /// higher; the first runs are expected to complete `rate`.
-    pub(super) fn prompts_for(&self, (level, seconds): (f64, f64), known: &[Level], (first, rate): (f64, f64)) -> u64 {
+    pub(super) fn size_for(&self, (level, seconds): (f64, f64), known: &[Level], (first, rate): (f64, f64)) -> Size {
         if self.plan.variable == LoadVariable::RequestRate {
             // For a slow server, as many as the run's part of the budget allows.
             let fewest = MIN_REQUESTS.min((RUN_FRACTION * self.plan.budget * level) as u64).max(MIN_SLOW_REQUESTS);
-            return ((level * seconds).ceil() as u64).max(self.prompts().min(fewest));
+            return Size { prompts: ((level * seconds).ceil() as u64).max(self.prompts().min(fewest)), ramp: None };
         }
         let seen = known.iter().filter_map(|one| Some((one.level, self.completed_rate(one)?)));
         let nearest = seen.min_by(|one, other| (one.0 - level).abs().total_cmp(&(other.0 - level).abs()));
         let (users, rate) = nearest.unwrap_or((first, rate));
         let rate = rate * (level / users).min(1.0);
-        (rate * seconds).max(WAVES * level).ceil() as u64
+        let prompts = (rate * seconds).max(WAVES * level).ceil() as u64;
+        // Over the time of a response, as users that never started together.
+        Size { prompts, ramp: self.plan.ramps.then(|| (1000.0 * level / rate).round() / 1000.0) }
     }
 
     /// The runs of a load as the search reads them, by the criterion with the largest violation.
@@ -141,6 +154,12 @@ impl Pair<'_> {
         let one = |run: ResultFields<'_>| {
             let (criterion, margin) =
                 worst(target, |criterion| self.value(criterion, run, self.part(criterion, level)))?;
+            let long = |criterion: &Criterion| match run.long_run(&criterion.metric) {
+                Some(long) => Ok(long.value),
+                None => self.value(criterion, run, Part::Whole),
+            };
+            let (by_long, long_margin) = worst(target, long)?;
+            let explained = run.long_run(&by_long.metric).map(|long| long.explained);
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
             // The steady part of a short run may have few completions.
             let steady = run.steady_state().and_then(SteadyState::request_throughput).filter(|rate| *rate > 0.0);
@@ -153,6 +172,7 @@ impl Pair<'_> {
                 error: standard_error(criterion, run).filter(|one| one.is_finite()),
                 sustained: !self.is_overloaded(target, level.level, run)?,
                 completed_rate: required(completed, "request_throughput", "--bench-cmd")?,
+                long_run: explained.map(|explained| LongRunRatio { ratio: 1.0 + long_margin, explained }),
             })
         };
         level.runs().map(one).collect()

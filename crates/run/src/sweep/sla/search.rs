@@ -63,11 +63,11 @@ impl Pair<'_> {
             let read = |known: &[Level]| self.all_measurements(target, known).map_err(Stop::Run);
             explore(&search, &mut known, read, |known, level, seconds| {
                 session.note(format!("Testing {key}: {}", variable.amount(level)));
-                let prompts = self.prompts_for((level, seconds), known, before);
+                let size = self.size_for((level, seconds), known, before);
                 let runs = top.results.len() + known.iter().map(|level| level.results.len()).sum::<usize>();
                 let runs = Some(runs).filter(|_| model != Model::Monotone);
                 let at = Level::among(known, level);
-                self.run(session, slot, at, Some(prompts), runs)?;
+                self.run(session, slot, at, Some(size), runs)?;
                 self.report_level(session, at, target)?;
                 fastest.set(shortest_latency(known));
                 Ok(())
