@@ -31,6 +31,8 @@ pub struct Measurement {
     pub margin: f64,
     /// Relative standard error of the metric; `None` if unknown, zero if exact.
     pub error: Option<f64>,
+    /// The 95% interval of the margin that the outputs of the run alone tell; infinite where they tell nothing.
+    pub bounds: (f64, f64),
     /// Whether the server kept up with the load.
     pub sustained: bool,
     /// Requests completed per second.
@@ -52,15 +54,15 @@ impl Measurement {
     /// A load that was decided without noise.
     pub fn exact(level: f64, passes: bool) -> Self {
         let margin = if passes { -1.0 } else { 1.0 };
-        let (arrival_rate, completed_rate, error) = (level, level, Some(0.0));
         Measurement {
             level,
-            arrival_rate,
+            arrival_rate: level,
             seconds: 0.0,
             margin,
-            error,
+            error: Some(0.0),
+            bounds: (f64::NEG_INFINITY, f64::INFINITY),
             sustained: true,
-            completed_rate,
+            completed_rate: level,
             long_run: None,
         }
     }

@@ -6,6 +6,8 @@ use super::{Estimate, Measurement, Search, Step, StopReason};
 
 /// Runs that decide on a load without a known error: the fewest that give a usable standard deviation.
 const REPEATS: usize = 3;
+/// Outputs that are too few to decide are followed by this many times as many.
+const LONGER: f64 = 2.0;
 /// A run shorter than this fraction of the time for a decision is brief.
 pub(super) const BRIEF: f64 = 0.7;
 
@@ -22,9 +24,11 @@ pub struct LoadLevel {
     longest: f64,
     /// Mean relative distance from the target, weighted by duration; positive if it is missed.
     pub margin: f64,
-    /// Half-width of its 95% interval; infinite if a single run has no error estimate.
-    half_width: f64,
-    exact: bool,
+    /// Its 95% interval; infinite if a single run has none.
+    interval: (f64, f64),
+    /// Whether every run has an interval of its own, and whether they decide without a repeat.
+    is_bounded: bool,
+    is_certain: bool,
     /// Whether it passes above the estimate from all runs, possibly by chance.
     pub by_chance: bool,
     /// Whether no run was long enough to decide.
@@ -37,14 +41,22 @@ impl LoadLevel {
         let weights: f64 = runs.iter().map(weight).sum();
         let exact = runs.iter().all(|run| run.error == Some(0.0));
         let margins: Vec<f64> = runs.iter().map(|run| run.margin).collect();
+        let mean = |of: fn(&Measurement) -> f64| runs.iter().map(|run| of(run) * weight(run)).sum::<f64>() / weights;
+        let (margin, own) = (mean(|run| run.margin), (mean(|run| run.bounds.0), mean(|run| run.bounds.1)));
+        let half_width = if exact { 0.0 } else { half_width(&margins).unwrap_or(f64::INFINITY) };
+        let overloaded = runs.iter().filter(|run| !run.sustained).count();
+        let is_bounded = own.1.is_finite();
+        // Repeats of the same requests vary less than other requests would: outputs have their own interval.
+        let interval = if is_bounded { own } else { (own.0.max(margin - half_width), margin + half_width) };
         LoadLevel {
             level: runs.first().map_or(0.0, |run| run.level),
             runs: runs.len(),
-            overloaded: runs.iter().filter(|run| !run.sustained).count(),
+            overloaded,
             longest: runs.iter().map(|run| run.seconds).fold(0.0, f64::max),
-            margin: runs.iter().map(|run| run.margin * weight(run)).sum::<f64>() / weights,
-            half_width: if exact { 0.0 } else { half_width(&margins).unwrap_or(f64::INFINITY) },
-            exact,
+            margin,
+            interval,
+            is_bounded,
+            is_certain: exact || own.0 > 0.0 || (own.1 <= 0.0 && overloaded == 0),
             by_chance: false,
             brief: false,
         }
@@ -75,18 +87,24 @@ impl LoadLevel {
         self.runs >= REPEATS && self.overloaded == 0 && self.upper() <= 0.0
     }
 
+    /// Returns whether more runs would tell more.
     fn is_open(&self) -> bool {
-        !self.exact && self.runs < REPEATS
+        !self.is_certain && (self.runs < REPEATS || self.is_unsettled())
+    }
+
+    /// Returns whether the outputs of its runs are too few to tell whether it meets the target.
+    pub fn is_unsettled(&self) -> bool {
+        self.is_bounded && !self.is_certain && self.overloaded == 0
     }
 
     /// Upper confidence bound of the margin.
     fn upper(&self) -> f64 {
-        if self.is_sustained() { self.margin + self.half_width } else { f64::INFINITY }
+        if self.is_sustained() { self.interval.1 } else { f64::INFINITY }
     }
 
     /// Lower confidence bound of the margin. A load that was never sustained fails, whatever its latencies.
     fn lower(&self) -> f64 {
-        if self.overloaded == self.runs && self.runs > 1 { f64::INFINITY } else { self.margin - self.half_width }
+        if self.overloaded == self.runs && self.runs > 1 { f64::INFINITY } else { self.interval.0 }
     }
 }
 
@@ -124,12 +142,19 @@ impl Search<'_> {
         if let Some(middle) = self.levels.between(left, failing.level).filter(|_| wide) {
             return self.explore(middle);
         }
-        let spent = runs.iter().map(|run| run.seconds).sum::<f64>() >= self.budget;
-        let confirm = |end: &LoadLevel| Step::Run { level: end.level, seconds: (self.unit)(end.level) };
-        match passing.into_iter().chain([failing]).find(|end| end.is_open()) {
-            Some(_) if spent => match passing.filter(|end| end.is_brief((self.unit)(end.level))) {
+        let rest = self.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
+        let confirm = |end: &LoadLevel| {
+            let longer = if end.is_unsettled() { (LONGER * end.longest).min(rest) } else { 0.0 };
+            Step::Run { level: end.level, seconds: (self.unit)(end.level).max(longer) }
+        };
+        // The answer never rests on a brief run, however certain.
+        let is_brief = |end: &LoadLevel| end.is_bounded && end.passes() && end.is_brief((self.unit)(end.level));
+        match passing.into_iter().chain([failing]).find(|end| end.is_open() || is_brief(end)) {
+            Some(_) if rest <= 0.0 => match passing.filter(|end| end.is_brief((self.unit)(end.level))) {
                 Some(end) => confirm(end),
-                None if passing.is_none() && failing.runs > 1 => Step::Done(StopReason::Infeasible),
+                None if passing.is_none() && failing.runs > 1 && !failing.is_unsettled() => {
+                    Step::Done(StopReason::Infeasible)
+                }
                 None => Step::Done(StopReason::Budget),
             },
             Some(end) => confirm(end),
@@ -163,10 +188,11 @@ impl LoadLevel {
 }
 
 /// The load at which the line between two loads reaches zero; `None` if a load was not sustained: its margin is
-/// unknown, only that the load is too large.
+/// unknown, only that the load is too large. Outputs may change at any load between the two.
 fn crossing(passing: &LoadLevel, failing: &LoadLevel, of: impl Fn(&LoadLevel) -> f64) -> Option<f64> {
     let ((x0, y0), (x1, y1)) = ((passing.level, of(passing)), (failing.level, of(failing)));
-    (y0 <= 0.0 && y1 > 0.0 && y0.is_finite() && y1.is_finite()).then(|| x0 + (x1 - x0) * -y0 / (y1 - y0))
+    (!passing.is_bounded && y0 <= 0.0 && y1 > 0.0 && y0.is_finite() && y1.is_finite())
+        .then(|| x0 + (x1 - x0) * -y0 / (y1 - y0))
 }
 
 #[cfg(test)]
@@ -207,6 +233,27 @@ mod tests {
         runs.iter_mut().skip(1).for_each(|run| run.sustained = false);
         let level = LoadLevel::of(&runs);
         assert!(!level.passes() && LoadLevel::of(&runs[..2]).passes());
+    }
+
+    #[test]
+    fn outputs_decide_by_their_own_interval() {
+        let run = |level: f64, margin: f64, half: f64| Measurement {
+            bounds: (margin - half, margin + half),
+            seconds: 5.0,
+            ..spread(level, margin, 0.0)[0]
+        };
+        // One run at each load, without a repeat.
+        let runs = [run(8.0, -0.08, 0.05), run(9.0, 0.3, 0.1)];
+        let found = estimate(&summarize(&runs)).unwrap();
+        assert_eq!((found.low, found.high), (8.0, Some(9.0)));
+        // Equal repeats do not tell what other questions would.
+        let unsure = [run(8.0, -0.02, 0.05); 3];
+        assert!(LoadLevel::of(&unsure).is_unsettled() && LoadLevel::of(&unsure).upper() > 0.0);
+        let backlog = Measurement { sustained: false, ..runs[0] };
+        assert!(LoadLevel::of(&[backlog]).is_open() && !LoadLevel::of(&runs[..1]).is_open());
+        // Latencies that decide too are not known by one run.
+        let mixed = LoadLevel::of(&[Measurement { bounds: (-0.13, f64::INFINITY), ..runs[0] }]);
+        assert!(mixed.is_open() && !mixed.is_unsettled());
     }
 
     #[test]

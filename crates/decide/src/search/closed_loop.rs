@@ -46,17 +46,9 @@ mod tests {
     use super::*;
 
     fn run(level: f64, ratio: f64) -> Measurement {
-        let (arrival_rate, completed_rate, margin) = (level, 50.0, ratio - 1.0);
-        Measurement {
-            level,
-            arrival_rate,
-            seconds: 20.0,
-            margin,
-            error: Some(0.03),
-            sustained: true,
-            completed_rate,
-            long_run: None,
-        }
+        let (completed_rate, margin) = (50.0, ratio - 1.0);
+        let exact = Measurement::exact(level, true);
+        Measurement { seconds: 20.0, margin, error: Some(0.03), completed_rate, ..exact }
     }
 
     #[test]

@@ -179,7 +179,7 @@ mod tests {
 
     fn run(level: f64, seconds: f64, (ratio, sustained): (f64, bool)) -> Measurement {
         let (margin, error, completed_rate) = (ratio - 1.0, Some(0.05), level.min(100.0));
-        Measurement { level, arrival_rate: level, seconds, margin, error, sustained, completed_rate, long_run: None }
+        Measurement { seconds, margin, error, sustained, completed_rate, ..Measurement::exact(level, true) }
     }
 
     /// All runs of a search on a server with latencies from the closure, and why it stopped.

@@ -1,5 +1,6 @@
 //! `sweep serve_sla` on servers with known capacity: simulated queues.
 
+mod graded;
 mod queue;
 mod tables;
 

@@ -144,8 +144,20 @@ impl Found {
     pub(super) fn verdict(&self, target: &[Criterion], plan: &SlaPlan) -> (Verdict, Option<String>) {
         let found = self;
         let inconclusive = |why: &str| (Verdict::Inconclusive, Some(why.to_owned()));
-        let longer = |why: &str| inconclusive(&format!("{why}: raise {}", plan.flags.budget));
+        let few = |load: &LoadLevel| {
+            let text = format!(
+                "the outputs at load {} are too few to tell whether they meet the criteria",
+                load_text(load.level)
+            );
+            inconclusive(&format!("{text}: raise {}, or --check-outputs", plan.flags.budget))
+        };
+        let unsettled = found.each().find(|(load, level)| load.is_unsettled() && found.decides(level));
+        let longer = |why: &str| {
+            let why = || inconclusive(&format!("{why}: raise {}", plan.flags.budget));
+            unsettled.map_or_else(why, |(load, _)| few(load))
+        };
         match (found.answer, found.estimate) {
+            (Answer::Unlimited, _) if found.loads.iter().any(LoadLevel::is_unsettled) => return few(&found.loads[0]),
             (Answer::Unlimited, _) => return (Verdict::Unlimited, None),
             (Answer::Infeasible, None) if found.stopped == StopReason::Budget => {
                 return longer("no load met the criteria within the time budget");

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use tacho_core::json::{Dict, python_str};
 use tacho_decide::search::{Criterion, LoadLevel, LongRunRatio, Measurement, load_value};
-use tacho_metrics::statistics::mean;
-use tacho_record::{ResultFields, fields::SteadyState};
+use tacho_metrics::{Interval, statistics::mean};
+use tacho_record::{ResultFields, fields::SteadyState, groups::split, metric::Known};
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
 use crate::experiment::{
@@ -170,6 +170,7 @@ impl Pair<'_> {
                 seconds: run.number("duration").unwrap_or(0.0),
                 margin,
                 error: standard_error(criterion, run).filter(|one| one.is_finite()),
+                bounds: bounds(target, run),
                 sustained: !self.is_overloaded(target, level.level, run)?,
                 completed_rate: required(completed, "request_throughput", "--bench-cmd")?,
                 long_run: explained.map(|explained| LongRunRatio { ratio: 1.0 + long_margin, explained }),
@@ -268,6 +269,19 @@ impl Part {
 
 fn steady(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
     run.steady_state()?.reached(&criterion.metric)
+}
+
+/// The 95% interval of the margin that the outputs of a run tell: its lower end is that of all criteria, the upper one is
+/// infinite unless all are of outputs.
+fn bounds(target: &[Criterion], run: ResultFields<'_>) -> (f64, f64) {
+    let of_outputs = |one: &Criterion| Known::find(split(&one.metric).1).is_some_and(Known::is_of_outputs);
+    let ends = |one: &Criterion| {
+        let Interval { low, high } = run.interval(&one.metric).filter(|_| of_outputs(one))?;
+        let (low, high) = (one.margin(low), one.margin(high));
+        Some((low.min(high), low.max(high)))
+    };
+    let all = target.iter().map(|one| ends(one).unwrap_or((f64::NEG_INFINITY, f64::INFINITY)));
+    all.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1))).unwrap_or((f64::NEG_INFINITY, f64::INFINITY))
 }
 
 /// Relative standard error of a run's metric, on the lower side; infinite if the interval has no lower end, `None`

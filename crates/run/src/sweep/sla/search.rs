@@ -6,7 +6,7 @@ use tacho_core::{Note, json::Value};
 use tacho_decide::search::{
     Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason, Verdict, load_value,
 };
-use tacho_metrics::Interval;
+use tacho_metrics::{Interval, outputs::ACCURACY};
 use tacho_record::metric::{Known, is_fraction};
 use tacho_record::{ResultFields, groups::split};
 
@@ -65,7 +65,7 @@ impl Pair<'_> {
                 session.note(format!("Testing {key}: {}", variable.amount(level)));
                 let size = self.size_for((level, seconds), known, before);
                 let runs = top.results.len() + known.iter().map(|level| level.results.len()).sum::<usize>();
-                let runs = Some(runs).filter(|_| model != Model::Monotone);
+                let runs = Some(runs).filter(|_| model != Model::Monotone || is_graded(target));
                 let at = Level::among(known, level);
                 self.run(session, slot, at, Some(size), runs)?;
                 self.report_level(session, at, target)?;
@@ -271,6 +271,12 @@ impl Pair<'_> {
         let first = [self.plan.variable.key(), "runs"].into_iter().chain(keys);
         Ok(Note::Table { headings: first.chain(["completed/s", "verdict"]).map(str::to_owned).collect(), rows })
     }
+}
+
+/// Whether a criterion is of grades, which other questions repeat and the same ones do not.
+fn is_graded(target: &[Criterion]) -> bool {
+    let metrics = target.iter().map(|one| split(&one.metric).1);
+    metrics.into_iter().any(|metric| metric == ACCURACY || matches!(Known::find(metric), Some(Known::Score(_))))
 }
 
 fn verdict_text(one: &LoadLevel, client_unreliable: bool) -> String {
