@@ -117,6 +117,7 @@ impl Basis {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
             Basis::Paired(count) => format!("{count} runs of the same requests"),
+            Basis::Sequence(1) => "1 pair".into(),
             Basis::Sequence(count) => format!("{count} pairs"),
             Basis::Iterations(count) => format!("{count} iterations"),
             Basis::Outputs(count) => format!("{count} outputs"),

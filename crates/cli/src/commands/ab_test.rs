@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use tacho_core::json::{Value, dumps_indented};
+use tacho_decide::compare::Basis;
 use tacho_decide::gate::{FailureRule, Judgment};
 use tacho_decide::threshold::Finding;
 use tacho_metrics::Caveat;
@@ -113,9 +114,8 @@ fn report(
     let (stopped, why) = ended(args, end);
     let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
     let text = format!(
-        "{} {} of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
-        base.len(),
-        if base.len() == 1 { "pair" } else { "pairs" },
+        "{} of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
+        pairs(base.len()),
         short_tick(seconds.round())
     );
     let (warnings, differs, delivered) = (warnings(load, outcome), differs(base, new), delivered(base, new));
@@ -156,14 +156,18 @@ fn report(
     Ok(())
 }
 
+fn pairs(count: usize) -> String {
+    Basis::Sequence(count).text()
+}
+
 fn warnings(load: &ServeArgs, Outcome { base, new, decisions, .. }: &Outcome<anyhow::Error>) -> Vec<String> {
     let mut warnings = side_warnings(base, new);
     for decision in decisions {
         let left_out = decision.left_out(base.len());
         if left_out > 0 {
             warnings.push(format!(
-                "warning[client_unreliable]: {left_out} of {} pairs are left out of {}: other work held the client's cores and may have changed it by over 5%; free a core for it",
-                base.len(), decision.effect.key
+                "warning[client_unreliable]: {left_out} of {} left out of {}: other work held the client's cores and may have changed it by over 5%; free a core for it",
+                pairs(base.len()), decision.effect.key
             ));
         }
     }

@@ -120,6 +120,7 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     let effect = compared("request_throughput", &side([10.0, 10.1, 9.9]), &side([12.0, 12.1, 11.9]));
     assert_eq!((effect.verdict(0.02), effect.basis), (Verdict::Better, Basis::Runs(3)));
     let single = compared("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1]);
+    assert_eq!([1, 2].map(|pairs| Basis::Sequence(pairs).text()), ["1 pair", "2 pairs"]);
     assert_eq!((single.verdict(0.02), single.basis, single.change), (Verdict::Inconclusive, Basis::Single, 1.0));
     let assumed = Terms { noise: Some(0.03), ..TERMS };
     let assumed = compare("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1], assumed).unwrap();
