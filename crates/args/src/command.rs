@@ -27,33 +27,30 @@ impl<P> Command<P> {
     }
 
     /// Returns the remaining words if `words` start with this command.
-    fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
+    fn rest<'a>(&self, args: &'a [String]) -> Option<&'a [String]> {
         let after = |spelling: &&str| {
-            let called = spelling.split(' ').zip(words).filter(|(word, typed)| word == typed).count();
-            (called == spelling.split(' ').count()).then(|| &words[called..])
+            let called = spelling.split(' ').zip(args).filter(|(word, typed)| word == typed).count();
+            (called == spelling.split(' ').count()).then(|| &args[called..])
         };
         self.spellings.iter().find_map(after)
     }
 }
 
 /// Finds the command of a command line, and its remaining words.
-pub fn find<'a, P>(
-    commands: &'static [Command<P>],
-    words: &'a [String],
-) -> Option<(&'static Command<P>, &'a [String])> {
-    commands.iter().find_map(|command| Some((command, command.rest(words)?)))
+pub fn find<'a, P>(commands: &'static [Command<P>], args: &'a [String]) -> Option<(&'static Command<P>, &'a [String])> {
+    commands.iter().find_map(|command| Some((command, command.rest(args)?)))
 }
 
-pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
-    let mut words = words.to_vec();
-    let path = config::take_path(&mut words)?;
+pub fn read(table: &'static Table, args: &[String]) -> Result<Parsed, Error> {
+    let mut args = args.to_vec();
+    let path = config::take_path(&mut args)?;
     let file = path.map_or(Ok(Vec::new()), |path| config::read(&path, table))?;
     let variables = variables::read(table)?;
-    let mut parsed = layered(table, &[&file, &variables], &words)?;
+    let mut parsed = layered(table, &[&file, &variables], &args)?;
     if let Parsed::Values(values) = &parsed
         && let Some(builtin) = Builtin::of(values)
     {
-        parsed = layered(table, &[&builtin.entries(values, table)?, &file, &variables], &words)?;
+        parsed = layered(table, &[&builtin.entries(values, table)?, &file, &variables], &args)?;
     }
     if let Parsed::Values(values) = &parsed {
         values.complete().map_err(|error| Error::Usage { command: table.command, error })?;
@@ -63,7 +60,7 @@ pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
 }
 
 /// Parses entries, each list over the one before, and the command line over all.
-fn layered(table: &'static Table, layers: &[&[Entry]], words: &[String]) -> Result<Parsed, Error> {
+fn layered(table: &'static Table, layers: &[&[Entry]], args: &[String]) -> Result<Parsed, Error> {
     let mut values = Values::defaults(table);
     for layer in layers {
         match entry::read(values, table, layer)? {
@@ -72,13 +69,13 @@ fn layered(table: &'static Table, layers: &[&[Entry]], words: &[String]) -> Resu
         }
     }
     values.imply();
-    values.read(words).map_err(|error| Error::Usage { command: table.command, error })
+    values.read(args).map_err(|error| Error::Usage { command: table.command, error })
 }
 
 #[derive(Debug)]
 pub struct Family {
     /// The prefix; empty for the program itself.
-    pub words: &'static str,
+    pub args: &'static str,
     /// The prefix with the program's name, for messages.
     pub command: &'static str,
     /// argparse's name of the missing word.
@@ -87,14 +84,12 @@ pub struct Family {
 }
 
 impl Family {
-    pub fn begins(&self, words: &[&str]) -> bool {
-        self.words.is_empty()
-            || words.join(" ").starts_with(&format!("{} ", self.words))
-            || words.join(" ") == self.words
+    pub fn begins(&self, args: &[&str]) -> bool {
+        self.args.is_empty() || args.join(" ").starts_with(&format!("{} ", self.args)) || args.join(" ") == self.args
     }
 
     pub fn depth(&self) -> usize {
-        self.words.split_whitespace().count()
+        self.args.split_whitespace().count()
     }
 
     pub fn help<P>(&self, commands: &[Command<P>], program: &str, width: usize) -> String {
@@ -106,9 +101,9 @@ impl Family {
             Some((format!("{program} {spelling}"), command.table.about))
         };
         let rows: Vec<(String, &str)> = commands.iter().filter_map(row).collect();
-        let column = rows.iter().map(|(words, _)| words.len()).max().unwrap_or(0);
-        for (words, about) in rows {
-            out += &help::columns(&words, about, column, width);
+        let column = rows.iter().map(|(args, _)| args.len()).max().unwrap_or(0);
+        for (args, about) in rows {
+            out += &help::columns(&args, about, column, width);
         }
         out + &format!("\nThe options of one:  {} <command> --help\n", self.command)
     }

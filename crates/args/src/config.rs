@@ -20,7 +20,7 @@ pub struct Builtin {
 impl Builtin {
     pub fn of(values: &Values) -> Option<&'static Builtin> {
         let named = |flag: &&'static Flag| !flag.configs.is_empty();
-        let flag = values.given().find(named)?;
+        let flag = values.set_flags().find(named)?;
         let name = values.get(flag.names[0]).as_str()?;
         flag.configs.iter().find(|config| config.name == name)
     }
@@ -29,19 +29,19 @@ impl Builtin {
     pub(crate) fn entries(&self, values: &Values, table: &'static Table) -> Result<Vec<Entry>, ConfigError> {
         let excluded = |flag: &Flag| {
             let excludes = |one: &Flag, other: &Flag| one.excludes.iter().any(|name| other.names.contains(name));
-            flag.has(table.refused) || values.given().any(|given| excludes(given, flag) || excludes(flag, given))
+            flag.has(table.rejected) || values.set_flags().any(|other| excludes(other, flag) || excludes(flag, other))
         };
         let path = || PathBuf::from(self.name);
         let entries = entries(self.text, table);
         let entries =
             entries.map_err(|SyntaxError { line, problem }| ConfigError::Malformed { path: path(), line, problem })?;
-        let applies = |words: &[String]| {
-            let name = words.first().map(|word| word.split('=').next().unwrap_or(word));
+        let applies = |args: &[String]| {
+            let name = args.first().map(|word| word.split('=').next().unwrap_or(word));
             name.and_then(|name| table.find(name)).is_some_and(|flag| !excluded(flag))
         };
-        let place = |line: usize| format!("configuration {}: line {line}", self.name);
-        let applied = entries.into_iter().filter(|(_, words)| applies(words));
-        Ok(applied.map(|(line, words)| Entry { place: place(line), words }).collect())
+        let location = |line: usize| format!("configuration {}: line {line}", self.name);
+        let applied = entries.into_iter().filter(|(_, args)| applies(args));
+        Ok(applied.map(|(line, args)| Entry { location: location(line), args }).collect())
     }
 }
 
@@ -73,9 +73,9 @@ pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     }
     let text = tacho_core::files::read_settings_text(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    let place = |line: usize| format!("--config {}: line {line}", path.display());
+    let location = |line: usize| format!("--config {}: line {line}", path.display());
     match entries(&text, table) {
-        Ok(entries) => Ok(entries.into_iter().map(|(line, words)| Entry { place: place(line), words }).collect()),
+        Ok(entries) => Ok(entries.into_iter().map(|(line, args)| Entry { location: location(line), args }).collect()),
         Err(SyntaxError { line, problem }) => Err(ConfigError::Malformed { path: path.to_owned(), line, problem }),
     }
 }
@@ -86,7 +86,7 @@ pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, S
         None => Ok(Vec::new()),
         Some(node) => match &node.tree {
             Tree::Dict(entries) => {
-                Ok(entries.iter().map(|(key, node)| (key.line, flag_words(&key.name, node, table))).collect())
+                Ok(entries.iter().map(|(key, node)| (key.line, flag_args(&key.name, node, table))).collect())
             }
             _ if node.value() == Value::Null => Ok(Vec::new()),
             _ => Err(SyntaxError { line: node.line, problem }),
@@ -95,7 +95,7 @@ pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, S
 }
 
 /// One entry as words. A value follows `=`, since it may start with a dash.
-fn flag_words(key: &str, node: &Node, table: &Table) -> Vec<String> {
+fn flag_args(key: &str, node: &Node, table: &Table) -> Vec<String> {
     match (&node.tree, node.value()) {
         (Tree::List(items), _) if items.is_empty() => Vec::new(),
         (Tree::List(items), _) => {

@@ -11,31 +11,32 @@ use crate::error::{ArgumentError, ConfigError, UsageError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its origin, for error messages.
-    pub place: String,
-    pub words: Vec<String>,
+    pub location: String,
+    pub args: Vec<String>,
 }
 
 pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> Result<Parsed, ConfigError> {
-    let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
-    for Entry { place, words } in entries {
+    let usage =
+        |location: &str, error| ConfigError::Usage { location: location.to_owned(), command: table.command, error };
+    for Entry { location, args } in entries {
         // Parse each entry separately, so that an error names its origin.
-        let one_value = |error| match (&error, words.as_slice()) {
+        let one_value = |error| match (&error, args.as_slice()) {
             (UsageError::Unrecognized { .. }, [flag, _, _, ..]) if table.find(flag).is_some() => {
                 let error =
                     ArgumentError::other(format!("{} takes one value, not a list", flag.trim_start_matches('-')));
-                ConfigError::Refused { place: place.clone(), error }
+                ConfigError::Refused { location: location.clone(), error }
             }
-            _ => usage(place, error),
+            _ => usage(location, error),
         };
-        if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(one_value)? {
-            alone.check_ranges().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
+        if let Parsed::Values(alone) = Values::defaults(table).read(args).map_err(one_value)? {
+            alone.check_ranges().map_err(|error| ConfigError::Refused { location: location.clone(), error })?;
         }
     }
-    let words: Vec<String> = entries.iter().flat_map(|entry| entry.words.iter().cloned()).collect();
-    values.read(&words).map_err(|error| usage(entries.first().map_or("", |entry| entry.place.as_str()), error))
+    let args: Vec<String> = entries.iter().flat_map(|entry| entry.args.iter().cloned()).collect();
+    values.read(&args).map_err(|error| usage(entries.first().map_or("", |entry| entry.location.as_str()), error))
 }
 
-pub(crate) fn words_for(flag: &Flag, value: &Value) -> Vec<String> {
+pub(crate) fn args_for(flag: &Flag, value: &Value) -> Vec<String> {
     let long = flag.long();
     let texts = |items: &[Value]| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>();
     match (flag.kind, value) {

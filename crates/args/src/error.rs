@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tacho_core::secret::{REDACTED, looks_secret, redact_json_text, redact_url, redact_words};
+use tacho_core::secret::{REDACTED, looks_secret, redact_args, redact_json_text, redact_url};
 
 use crate::near::nearest;
 use crate::repr::{joined, quoted};
@@ -70,7 +70,7 @@ const SECRETS: [&str; 6] = ["--api-key", "--apikey", "--hf-token", "--token", "-
 fn without_keys(tokens: &[String]) -> Vec<String> {
     let is_secret = |flag: &str| flag.starts_with('-') && nearest(flag, SECRETS).is_some();
     let mut hides = false;
-    let shown = redact_words(tokens).into_iter().map(|token| {
+    let shown = redact_args(tokens).into_iter().map(|token| {
         let value = !token.starts_with('-');
         match token.split_once('=').filter(|(flag, _)| is_secret(flag)) {
             Some((flag, _)) => format!("{flag}={REDACTED}"),
@@ -145,8 +145,8 @@ pub enum ConfigError {
     Malformed { path: PathBuf, line: usize, problem: String },
     #[error("{name}={value:?} is neither on nor off: use 1, true, yes or on, or 0, false, no or off")]
     NoTruth { name: String, value: String },
-    #[error("{place}: {error}")]
-    Refused { place: String, error: ArgumentError },
-    #[error("{place}: {error}")]
-    Usage { place: String, command: &'static str, error: UsageError },
+    #[error("{location}: {error}")]
+    Refused { location: String, error: ArgumentError },
+    #[error("{location}: {error}")]
+    Usage { location: String, command: &'static str, error: UsageError },
 }

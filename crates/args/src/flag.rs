@@ -397,7 +397,7 @@ pub struct Table {
     /// shows all.
     pub basics: &'static str,
     /// Properties of flags that the command recognizes only to reject them; the help does not list them.
-    pub refused: u32,
+    pub rejected: u32,
     pub implied: &'static [&'static str],
     pub groups: &'static [&'static Group],
     /// The flags, vLLM's in registration order.
@@ -406,7 +406,7 @@ pub struct Table {
 
 impl Table {
     pub const PLAIN: Table =
-        Table { command: "", about: "", examples: &[], basics: "", refused: 0, implied: &[], groups: &[], flags: &[] };
+        Table { command: "", about: "", examples: &[], basics: "", rejected: 0, implied: &[], groups: &[], flags: &[] };
 
     /// Whether the command starts an engine, which may accept flags that are unknown here.
     pub fn has_engine(&self) -> bool {

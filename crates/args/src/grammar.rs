@@ -36,31 +36,31 @@ impl Values {
     pub fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
         let folded = tokens::fold(args)?;
         self.duplicates.extend(folded.duplicates);
-        let words = classify(self.table, folded.words)?;
+        let argv = classify(self.table, folded.args)?;
         let mut seen = vec![false; self.table.flags.len()];
         let positional = self.table.flags.iter().position(|flag| flag.kind.positions().is_some());
         let positions = positional.and_then(|at| self.table.flags[at].kind.positions()).unwrap_or(0);
         let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
-        while let Some(word) = words.get(at) {
+        while let Some(word) = argv.get(at) {
             at += 1;
             match word {
                 Word::Option { flag_at, name, .. } if self.table.flags[*flag_at].kind == Kind::Help => {
-                    return Ok(Parsed::Help(wanted(name, word.explicit(), &words[at..])));
+                    return Ok(Parsed::Help(wanted(name, word.explicit(), &argv[at..])));
                 }
                 Word::Option { flag_at, name, .. } => {
-                    at += self.take(*flag_at, name, word.explicit(), &words[at..], &mut seen[*flag_at])?;
+                    at += self.take(*flag_at, name, word.explicit(), &argv[at..], &mut seen[*flag_at])?;
                 }
                 Word::Plain(text) if rest.len() < positions => rest.push(text.clone()),
                 Word::Unknown(text) if self.table.has_engine() && text != "--" => {
-                    at += self.pass_on_unknown(text, &words[at..]);
+                    at += self.pass_on_unknown(text, &argv[at..]);
                 }
                 Word::Plain(text) | Word::Unknown(text) => left_over.push(text.clone()),
             }
         }
         if let Some(at) = positional {
-            self.given[at] |= !rest.is_empty();
-            self.values[at] = Value::List(words_of(rest));
+            self.is_set[at] |= !rest.is_empty();
+            self.values[at] = Value::List(args_of(rest));
         }
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
@@ -83,7 +83,7 @@ impl Values {
         let (taken, args) = arguments(flag, explicit, after)?;
         let value = convert(flag, name, &args)?;
         let again = std::mem::replace(seen, true);
-        (self.given[at], self.implied[at]) = (true, false);
+        (self.is_set[at], self.implied[at]) = (true, false);
         match (&mut self.values[at], value) {
             (Value::List(known), Value::List(items)) if flag.kind == Kind::Repeated && again => known.extend(items),
             (Value::Str(known), Value::Str(new)) if flag.joins && again => *known = format!("{known},{new}"),
@@ -96,7 +96,7 @@ impl Values {
             }
         }
         if flag.origin == Origin::Engine {
-            self.engine_words.extend(typed(name, explicit, &args));
+            self.engine_args.extend(typed(name, explicit, &args));
         }
         Ok(taken)
     }
@@ -104,13 +104,13 @@ impl Values {
     /// Passes on an option that is in no table, with the values after it. Returns the number of these values.
     fn pass_on_unknown(&mut self, option: &str, after: &[Word]) -> usize {
         let values = plain(after, usize::MAX);
-        let words: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
+        let args: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
         let name = |word: &str| word.split('=').next().unwrap_or(word).to_owned();
         if self.unknown.iter().any(|known| name(known) == name(option)) && !self.duplicates.contains(&name(option)) {
             self.duplicates.push(name(option));
         }
-        self.unknown.extend_from_slice(&words);
-        self.engine_words.extend(words);
+        self.unknown.extend_from_slice(&args);
+        self.engine_args.extend(args);
         values.len()
     }
 }
@@ -144,10 +144,10 @@ impl Word {
 
 /// Distinguishes options from values. As in argparse, an ambiguous option is reported before an invalid value to its
 /// left.
-fn classify(table: &'static Table, words: Vec<String>) -> Result<Vec<Word>, UsageError> {
-    let mut out = Vec::with_capacity(words.len());
-    let mut words = words.into_iter();
-    for word in words.by_ref() {
+fn classify(table: &'static Table, args: Vec<String>) -> Result<Vec<Word>, UsageError> {
+    let mut out = Vec::with_capacity(args.len());
+    let mut args = args.into_iter();
+    for word in args.by_ref() {
         if word == "--" {
             // Ends the values of an option.
             out.push(Word::Unknown(word));
@@ -155,7 +155,7 @@ fn classify(table: &'static Table, words: Vec<String>) -> Result<Vec<Word>, Usag
         }
         out.push(classify_one(table, word)?);
     }
-    out.extend(words.map(Word::Unknown));
+    out.extend(args.map(Word::Unknown));
     Ok(out)
 }
 
@@ -228,8 +228,8 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
     }
 }
 
-fn words_of(words: Vec<String>) -> Vec<Value> {
-    words.into_iter().map(Value::from).collect()
+fn args_of(args: Vec<String>) -> Vec<Value> {
+    args.into_iter().map(Value::from).collect()
 }
 
 fn plain(after: &[Word], max: usize) -> Vec<String> {
@@ -259,7 +259,7 @@ pub(crate) fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value,
         Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float | Kind::Seconds => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
-        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest(_) => Ok(Value::List(words_of(args.to_vec()))),
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest(_) => Ok(Value::List(args_of(args.to_vec()))),
         Kind::Names => {
             Ok(Value::List(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Value::from).collect()))
         }

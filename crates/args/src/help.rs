@@ -199,7 +199,7 @@ fn footer(table: &Table, width: usize) -> String {
 /// The flags of the selected groups: positional and required ones, the most important, the others, aliases.
 pub fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
     let shown = |flag: &&Flag| {
-        !flag.is_passed_on() && !flag.has(table.refused) && flag.kind != Kind::Help && wanted(flag.group)
+        !flag.is_passed_on() && !flag.has(table.rejected) && flag.kind != Kind::Help && wanted(flag.group)
     };
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| {

@@ -1,7 +1,7 @@
 //! Values of flags for display, with secrets redacted.
 
 use tacho_core::json::Value;
-use tacho_core::secret::{REDACTED, is_secret_flag, redact_json, redact_words};
+use tacho_core::secret::{REDACTED, is_secret_flag, redact_args, redact_json};
 
 use super::flag::Flag;
 
@@ -26,5 +26,5 @@ fn item(item: &Value) -> Value {
 }
 
 fn word(text: &str) -> String {
-    redact_words(&[text.to_owned()]).concat()
+    redact_args(&[text.to_owned()]).concat()
 }

@@ -7,23 +7,23 @@ use super::number::{Sized, sized_integer};
 use crate::error::UsageError;
 
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Words {
-    pub(crate) words: Vec<String>,
+pub(crate) struct Folded {
+    pub(crate) args: Vec<String>,
     /// Dotted options given twice, in order of occurrence.
     pub(crate) duplicates: Vec<String>,
 }
 
-pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
+pub(crate) fn fold(args: &[String]) -> Result<Folded, UsageError> {
     let mut folded: Vec<(String, Dict)> = Vec::new();
-    let mut out = Words::default();
+    let mut out = Folded::default();
     let mut rest = args.iter().peekable();
     while let Some(arg) = rest.next() {
         let Some((name, value)) = split_option(arg) else {
-            out.words.push(arg.clone());
+            out.args.push(arg.clone());
             continue;
         };
         if !name.contains('.') {
-            out.words.push(value.map_or_else(|| name.clone(), |value| format!("{name}={value}")));
+            out.args.push(value.map_or_else(|| name.clone(), |value| format!("{name}={value}")));
             continue;
         }
         let value = match value {
@@ -36,8 +36,8 @@ pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
         fold_one(&name, &value, &mut folded, &mut out.duplicates)?;
     }
     for (root, dict) in folded {
-        out.words.push(root);
-        out.words.push(dumps(&Value::Dict(dict)));
+        out.args.push(root);
+        out.args.push(dumps(&Value::Dict(dict)));
     }
     Ok(out)
 }
@@ -115,17 +115,17 @@ fn merge(into: &mut Dict, update: &Dict, path: &str, duplicates: &mut Vec<String
 mod tests {
     use super::*;
 
-    fn folded(words: &[&str]) -> Result<Words, UsageError> {
-        fold(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    fn folded(args: &[&str]) -> Result<Folded, UsageError> {
+        fold(&args.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn underscores_change_in_names_only() {
-        let words = folded(&["--num_prompts", "a_b", "--request_id_prefix=a_b", "--extra_body.a_b", "c_d"]).unwrap();
+        let args = folded(&["--num_prompts", "a_b", "--request_id_prefix=a_b", "--extra_body.a_b", "c_d"]).unwrap();
         let expected = ["--num-prompts", "a_b", "--request-id-prefix=a_b", "--extra-body", r#"{"a_b": "c_d"}"#];
-        assert_eq!(words.words, expected);
+        assert_eq!(args.args, expected);
         let flags = ["--sim-args", "--error-rate 0.1 --model a_b"];
-        assert_eq!(folded(&flags).unwrap().words, flags, "flags of another command are a value");
+        assert_eq!(folded(&flags).unwrap().args, flags, "flags of another command are a value");
     }
 
     #[test]
@@ -142,16 +142,16 @@ mod tests {
             ("NaN", "NaN"),
         ];
         for (text, json) in cases {
-            assert_eq!(folded(&["--e.a", text]).unwrap().words, ["--e".to_owned(), format!("{{\"a\": {json}}}")]);
+            assert_eq!(folded(&["--e.a", text]).unwrap().args, ["--e".to_owned(), format!("{{\"a\": {json}}}")]);
         }
         assert!(matches!(folded(&["--e.a", "1.5K"]), Err(UsageError::BrokenSize { .. })));
     }
 
     #[test]
     fn dotted_options_merge_deeply() {
-        let words = folded(&["--e.a.b", "1", "--f", "--e.a.c=2", "--e.l+", "x,1", "--e.l+=y", "--e.a.b", "3"]).unwrap();
-        assert_eq!(words.words, ["--f", "--e", r#"{"a": {"b": 3, "c": 2}, "l": ["x", "1", "y"]}"#]);
-        assert_eq!(words.duplicates, ["--e.a.b"]);
+        let args = folded(&["--e.a.b", "1", "--f", "--e.a.c=2", "--e.l+", "x,1", "--e.l+=y", "--e.a.b", "3"]).unwrap();
+        assert_eq!(args.args, ["--f", "--e", r#"{"a": {"b": 3, "c": 2}, "l": ["x", "1", "y"]}"#]);
+        assert_eq!(args.duplicates, ["--e.a.b"]);
     }
 
     #[test]
@@ -162,6 +162,6 @@ mod tests {
 
     #[test]
     fn negative_decimals_are_left_alone() {
-        assert_eq!(folded(&["--x", "-0.5", "--"]).unwrap().words, ["--x", "-0.5", "--"]);
+        assert_eq!(folded(&["--x", "-0.5", "--"]).unwrap().args, ["--x", "-0.5", "--"]);
     }
 }

@@ -127,22 +127,22 @@ macro_rules! reader {
 
 /// A value, and whether it was given or is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Given<T> {
+pub struct FlagValue<T> {
     pub value: T,
-    pub is_given: bool,
+    pub is_set: bool,
 }
 
-impl<T> Given<T> {
+impl<T> FlagValue<T> {
     pub fn typed(&self) -> Option<&T> {
-        self.is_given.then_some(&self.value)
+        self.is_set.then_some(&self.value)
     }
 }
 
-impl<T: FromFlag> FromFlag for Given<T> {
+impl<T: FromFlag> FromFlag for FlagValue<T> {
     const NEEDS_BOUNDS: bool = T::NEEDS_BOUNDS;
 
     fn from_flag(setting: Setting<'_>) -> Self {
-        Given { is_given: setting.is_given, value: T::from_flag(setting) }
+        FlagValue { is_set: setting.is_set, value: T::from_flag(setting) }
     }
 }
 
@@ -190,7 +190,7 @@ read_as! {
     Vec<String>, setting => Option::from_flag(setting).unwrap_or_default();
     Vec<PathBuf>, setting => Vec::<String>::from_flag(setting).into_iter().map(PathBuf::from).collect();
     Option<Vec<PathBuf>>, setting => {
-        Option::<Vec<String>>::from_flag(setting).map(|words| words.into_iter().map(PathBuf::from).collect())
+        Option::<Vec<String>>::from_flag(setting).map(|args| args.into_iter().map(PathBuf::from).collect())
     };
     Value, setting => setting.value.clone();
     /// Any JSON; an empty or null value becomes `None`, as with Python's `or {}`.

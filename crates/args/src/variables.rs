@@ -7,17 +7,17 @@ use crate::error::ConfigError;
 const BEGINNING: &str = "TACHO_";
 
 pub fn read(table: &Table) -> Result<Vec<Entry>, ConfigError> {
-    given(table, &|name| std::env::var(name).ok())
+    entries(table, &|name| std::env::var(name).ok())
 }
 
-fn given(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entry>, ConfigError> {
-    let mut given = Vec::new();
+fn entries(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entry>, ConfigError> {
+    let mut entries = Vec::new();
     for flag in flags(table) {
-        let place = name(flag);
-        let Some(text) = variable(&place).filter(|text| !text.is_empty()) else { continue };
-        given.push(Entry { words: words(flag, &place, &text)?, place });
+        let location = name(flag);
+        let Some(text) = variable(&location).filter(|text| !text.is_empty()) else { continue };
+        entries.push(Entry { args: args(flag, &location, &text)?, location });
     }
-    Ok(given)
+    Ok(entries)
 }
 
 fn flags(table: &Table) -> impl Iterator<Item = &'static Flag> {
@@ -28,7 +28,7 @@ fn name(flag: &Flag) -> String {
     format!("{BEGINNING}{}", flag.dest().to_uppercase())
 }
 
-fn words(flag: &Flag, place: &str, text: &str) -> Result<Vec<String>, ConfigError> {
+fn args(flag: &Flag, location: &str, text: &str) -> Result<Vec<String>, ConfigError> {
     let long = flag.long().to_owned();
     let off = || flag.names.iter().filter(|name| name.starts_with("--no-")).map(|name| (*name).to_owned());
     Ok(match flag.kind {
@@ -36,7 +36,7 @@ fn words(flag: &Flag, place: &str, text: &str) -> Result<Vec<String>, ConfigErro
             Some(true) => vec![long],
             Some(false) if flag.kind == Kind::Switch => Vec::new(),
             Some(false) => off().take(1).collect(),
-            None => return Err(ConfigError::NoTruth { name: place.to_owned(), value: text.to_owned() }),
+            None => return Err(ConfigError::NoTruth { name: location.to_owned(), value: text.to_owned() }),
         },
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => {
             std::iter::once(long).chain(text.split_whitespace().map(str::to_owned)).collect()
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_switch_is_on_or_off_and_nothing_else() {
-        let error = given(&TABLE, &|name| (name == "TACHO_SAVE_RESULT").then(|| "maybe".to_owned())).unwrap_err();
+        let error = entries(&TABLE, &|name| (name == "TACHO_SAVE_RESULT").then(|| "maybe".to_owned())).unwrap_err();
         assert!(error.to_string().starts_with("TACHO_SAVE_RESULT=\"maybe\" is neither on nor off"), "{error}");
     }
 
@@ -121,7 +121,8 @@ mod tests {
             ("TACHO_NO_SUCH_FLAG", "1"),
         ];
         let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
-        let words: Vec<String> = given(&TABLE, &variable).unwrap().into_iter().flat_map(|given| given.words).collect();
-        assert_eq!(words, ["--num-prompts=7", "--save-result", "--no-self-timed", "--goodput", "ttft:1", "e2el:2"]);
+        let args: Vec<String> =
+            entries(&TABLE, &variable).unwrap().into_iter().flat_map(|entries| entries.args).collect();
+        assert_eq!(args, ["--num-prompts=7", "--save-result", "--no-self-timed", "--goodput", "ttft:1", "e2el:2"]);
     }
 }

@@ -115,9 +115,9 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 /// Parses the arguments if the words select the command of this table; otherwise `None`.
-pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Option<Values>, ArgError> {
-    match find(COMMANDS, &understood(words)) {
-        Some((command, words)) if std::ptr::eq(command.table, table) => match read(table, words)? {
+pub(crate) fn values_for(table: &'static Table, args: &[String]) -> Result<Option<Values>, ArgError> {
+    match find(COMMANDS, &understood(args)) {
+        Some((command, args)) if std::ptr::eq(command.table, table) => match read(table, args)? {
             Parsed::Values(values) => Ok(Some(values)),
             Parsed::Help(_) => Ok(None),
         },

@@ -108,7 +108,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
         Ok(exit) => exit,
         Err(error) if is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
-            let mut text = line::text(&error, &words());
+            let mut text = line::text(&error, &args());
             if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
                 text += &format!("\nhint: {hint}");
             }
@@ -118,14 +118,14 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     }
 }
 
-fn words() -> Vec<String> {
+fn args() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let text = error.report();
     let text =
-        text.strip_prefix("error: ").map_or(text.clone(), |text| format!("error: {}", line::named(text, &words())));
+        text.strip_prefix("error: ").map_or(text.clone(), |text| format!("error: {}", line::named(text, &args())));
     note(&(text + &suggest::advice(commands, error)));
     let ArgError::Refused(cause) = error else { return Exit::Usage };
     match cause.downcast_ref::<ArgumentError>() {

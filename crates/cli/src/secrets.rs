@@ -24,8 +24,8 @@ fn flag_of(variable: &str) -> String {
 }
 
 fn known() -> Vec<Secret> {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut secrets = secrets_of(&words);
+    let args: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut secrets = secrets_of(&args);
     let variables = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
     // `PWD` and similar are set by the shell and are not passwords.
     let is_secret = |name: &str| is_secret_flag(name.trim_start_matches("TACHO_")) && !matches!(name, "PWD" | "OLDPWD");

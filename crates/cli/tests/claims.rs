@@ -52,7 +52,7 @@ impl Load {
 
     fn start(&self, server: &ReferenceServer, directory: &Path) -> Child {
         let binary = std::env::var("TACHO_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tacho").into());
-        let words = format!(
+        let args = format!(
             "serve --backend openai --model reference --base-url http://{} --endpoint /v1/completions --skip-tokenizer-init \
              --dataset-name custom --skip-chat-template --disable-shuffle --custom-output-len {} --num-prompts {} --request-rate {} \
              --workers {} --ready-check-timeout-sec 0 --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 99 \
@@ -64,7 +64,7 @@ impl Load {
             self.workers
         );
         let mut command = Command::new(binary);
-        command.args(words.split_whitespace()).arg(directory.join("prompts.jsonl")).arg("--result-dir").arg(directory);
+        command.args(args.split_whitespace()).arg(directory.join("prompts.jsonl")).arg("--result-dir").arg(directory);
         let log = std::fs::File::create(directory.join("log")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(Stdio::from(log)).spawn().unwrap()
     }

@@ -88,11 +88,11 @@ fn faults_of_sweeps_are_one_line() {
             "Cannot find throughput metric 'output_throughput' in run data. Available keys: ['a'",
         ),
     ];
-    for (words, code, message) in cases {
-        let output = tacho(directory.path(), &[&["bench", "sweep"], *words].concat());
+    for (args, code, message) in cases {
+        let output = tacho(directory.path(), &[&["bench", "sweep"], *args].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(*code), "{words:?} {error}");
-        assert!(error.contains(message), "{words:?}: {error}");
+        assert_eq!(output.status.code(), Some(*code), "{args:?} {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
     }
 }
 
@@ -190,10 +190,10 @@ fn warnings_of_runs_reach_every_conclusion() {
             &["p.html"],
         ),
     ];
-    for (words, pages) in cases {
-        let output = tacho(directory.path(), words);
+    for (args, pages) in cases {
+        let output = tacho(directory.path(), args);
         let text = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
-        assert!(text.contains(WARNING) && text.contains("client: LATE <b>"), "{words:?}: {text}");
+        assert!(text.contains(WARNING) && text.contains("client: LATE <b>"), "{args:?}: {text}");
         for page in pages {
             let text = std::fs::read_to_string(file(page)).unwrap_or_else(|error| panic!("{page}: {error}: {text}"));
             assert!(text.contains(WARNING), "{page}");
@@ -257,8 +257,8 @@ fn a_check_tells_by_its_code() {
     std::fs::write(&paced, std::fs::read_to_string(&burst).unwrap().replace("\"inf\"", "100.0")).unwrap();
     let once = tacho(directory.path(), &["check", "burst.json", "--fail-if", "p99_ttft_ms>30"]);
     assert!(once.status.code() == Some(3) && stdout(&once).contains("one burst is one observation"), "{once:?}");
-    let check = |words: &[&str]| {
-        let output = tacho(directory.path(), &[&["check", "r.json"], words].concat());
+    let check = |args: &[&str]| {
+        let output = tacho(directory.path(), &[&["check", "r.json"], args].concat());
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     assert_eq!(check(&["--fail-if", "p99_ttft_ms>30", "--fail-if", "failed>1%"]).0, 0);

@@ -8,9 +8,9 @@ use std::{io::Write, path::Path};
 use serde_json::Value;
 use tacho_testkit::scripted::{Keep, Scripted};
 
-fn tacho(directory: &Path, words: &[&str]) -> Output {
+fn tacho(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
-    command.current_dir(directory).args(words).env_remove("PYTHONHASHSEED").env("HF_HUB_OFFLINE", "1");
+    command.current_dir(directory).args(args).env_remove("PYTHONHASHSEED").env("HF_HUB_OFFLINE", "1");
     command.output().unwrap()
 }
 
@@ -36,7 +36,7 @@ fn number(text: &str, label: &str) -> f64 {
 #[test]
 fn structured_output_is_timed_judged_and_saved() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["structured-output", "--sim", "--dataset", "choice", "--num-prompts", "12", "--output-len", "16"];
+    let args = ["structured-output", "--sim", "--dataset", "choice", "--num-prompts", "12", "--output-len", "16"];
     let more = [
         "--structured-output-ratio",
         "0.5",
@@ -46,7 +46,7 @@ fn structured_output_is_timed_judged_and_saved() {
         "--result-filename",
         "r.json",
     ];
-    let text = stdout(&tacho(directory.path(), &[&words[..], &more, &["--disable-tqdm"]].concat()));
+    let text = stdout(&tacho(directory.path(), &[&args[..], &more, &["--disable-tqdm"]].concat()));
     assert_eq!(number(&text, "Successful requests:"), 12.0);
     assert_eq!(number(&text, "Constrained answers:"), 6.0);
     assert!(text.contains("correct_rate(%) "), "{text}");
@@ -63,9 +63,9 @@ fn a_test_request_that_fails_is_the_only_one() {
         Keep::Open
     });
     let directory = tempfile::tempdir().unwrap();
-    let words = ["structured-output", "--model", "gpt2", "--dataset", "choice", "--num-prompts", "2", "--save-results"];
+    let args = ["structured-output", "--model", "gpt2", "--dataset", "choice", "--num-prompts", "2", "--save-results"];
     let port = server.address.port().to_string();
-    let output = tacho(directory.path(), &[&words[..], &["--port", &port, "--disable-tqdm"]].concat());
+    let output = tacho(directory.path(), &[&args[..], &["--port", &port, "--disable-tqdm"]].concat());
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("Starting initial") && !told.contains("Initial test run completed"), "{told}");
@@ -77,8 +77,8 @@ fn a_test_request_that_fails_is_the_only_one() {
 #[test]
 fn structured_workloads_are_written_without_a_server() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["structured-output", "--model", "gpt2", "--dataset", "json", "--num-prompts", "3", "--dry-run"];
-    stdout(&tacho(directory.path(), &[&words[..], &["--save-workload", "w.jsonl"]].concat()));
+    let args = ["structured-output", "--model", "gpt2", "--dataset", "json", "--num-prompts", "3", "--dry-run"];
+    stdout(&tacho(directory.path(), &[&args[..], &["--save-workload", "w.jsonl"]].concat()));
     let saved = lines(&directory.path().join("w.jsonl"));
     let keys: Vec<&String> = saved[0].as_object().unwrap().keys().collect();
     assert_eq!(keys.len(), 5, "{keys:?}");
@@ -93,9 +93,9 @@ fn structured_workloads_are_written_without_a_server() {
 #[test]
 fn a_prefix_cache_makes_the_second_pass_find_its_prompts() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["prefix-caching", "--backend", "sim", "--num-prompts", "4", "--repeat-count", "3"];
+    let args = ["prefix-caching", "--backend", "sim", "--num-prompts", "4", "--repeat-count", "3"];
     let more = ["--input-length-range", "64:96", "--max-concurrency", "1", "--output-json", "o.json", "--quiet"];
-    let text = stdout(&tacho(directory.path(), &[&words[..], &more].concat()));
+    let text = stdout(&tacho(directory.path(), &[&args[..], &more].concat()));
     assert!(text.starts_with("Start to sample 4 prompts from random\nSampled 4 requests.\n"), "{text}");
     assert!(text.contains("cost time "), "{text}");
     let file = json(&directory.path().join("o.json"));
@@ -109,10 +109,10 @@ fn a_prefix_cache_makes_the_second_pass_find_its_prompts() {
 #[test]
 fn long_documents_are_found_again() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["long-doc-qa", "--backend", "sim", "--num-documents", "3", "--document-length", "2000"];
+    let args = ["long-doc-qa", "--backend", "sim", "--num-documents", "3", "--document-length", "2000"];
     let text = stdout(&tacho(
         directory.path(),
-        &[&words[..], &["--repeat-mode", "tile", "--max-concurrency", "1", "--quiet"]].concat(),
+        &[&args[..], &["--repeat-mode", "tile", "--max-concurrency", "1", "--quiet"]].concat(),
     ));
     assert!(text.starts_with("Repeat mode:  tile\n------warm up------\nTime to execute all requests: "), "{text}");
     // Three latencies of a few ms say little on a busy machine; the cache says what was found.
@@ -121,8 +121,8 @@ fn long_documents_are_found_again() {
     );
     let [observed, limit] = ["observed", "upper bound"].map(|what| number(&text, &format!("Cache hits, {what} (%):")));
     assert!(limit > 40.0 && (observed - limit).abs() < 0.1, "{text}");
-    let words = ["long-doc-qa", "--backend", "sim", "--num-documents", "2", "--document-tokens", "100", "--dry-run"];
-    stdout(&tacho(directory.path(), &[&words[..], &["--save-workload", "w.jsonl"]].concat()));
+    let args = ["long-doc-qa", "--backend", "sim", "--num-documents", "2", "--document-tokens", "100", "--dry-run"];
+    stdout(&tacho(directory.path(), &[&args[..], &["--save-workload", "w.jsonl"]].concat()));
     let saved = lines(&directory.path().join("w.jsonl"));
     assert!(saved.iter().all(|request| request["prompt_len"] == 100), "{}", saved[0]["prompt_len"]);
 }
@@ -130,9 +130,9 @@ fn long_documents_are_found_again() {
 #[test]
 fn priorities_are_sent_and_told_apart() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["prioritization", "--backend", "sim", "--input-len", "16", "--output-len", "8", "--num-prompts", "20"];
+    let args = ["prioritization", "--backend", "sim", "--input-len", "16", "--output-len", "8", "--num-prompts", "20"];
     let more = ["--output-json", "o.json", "--save-workload", "w.jsonl", "--quiet"];
-    let text = stdout(&tacho(directory.path(), &[&words[..], &more].concat()));
+    let text = stdout(&tacho(directory.path(), &[&args[..], &more].concat()));
     assert!(text.starts_with("Throughput: "), "{text}");
     let file = json(&directory.path().join("o.json"));
     assert_eq!(file["total_num_tokens"], 480);
@@ -140,10 +140,10 @@ fn priorities_are_sent_and_told_apart() {
     assert_eq!(classes.iter().map(|class| class["requests"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 13]);
     let saved = lines(&directory.path().join("w.jsonl"));
     assert_eq!(saved[2]["request_overrides"]["priority"], 0);
-    for words in
+    for args in
         [&["prioritization", "--backend", "hf", "--input-len", "9", "--output-len", "9"][..], &["prioritization"]]
     {
-        assert!(!tacho(directory.path(), words).status.success(), "{words:?}");
+        assert!(!tacho(directory.path(), args).status.success(), "{args:?}");
     }
 }
 
@@ -173,9 +173,9 @@ impl Drop for Sim {
 fn a_cache_that_was_warm_by_accident_is_told() {
     let (directory, sim) = (tempfile::tempdir().unwrap(), Sim::start());
     let doubted = |more: &[&str]| {
-        let words = ["serve", "--base-url", &sim.1, "--num-prompts", "6", "--random-input-len", "64", "--quiet"];
+        let args = ["serve", "--base-url", &sim.1, "--num-prompts", "6", "--random-input-len", "64", "--quiet"];
         let file = ["--random-output-len", "2", "--save-result", "--result-filename", "r.json"];
-        stdout(&tacho(directory.path(), &[&words[..], &file, more].concat()));
+        stdout(&tacho(directory.path(), &[&args[..], &file, more].concat()));
         let result = json(&directory.path().join("r.json"));
         let caveats = result["tacho"]["caveats"].as_array().unwrap().clone();
         caveats.iter().any(|caveat| caveat["kind"] == "warm_cache")
@@ -191,9 +191,9 @@ fn a_cache_that_was_warm_by_accident_is_told() {
 #[test]
 fn the_simulator_serves_the_urgent_first() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["prioritization", "--sim", "--sim-profile", "tiny", "--max-num-seqs", "2", "--num-prompts", "40"];
+    let args = ["prioritization", "--sim", "--sim-profile", "tiny", "--max-num-seqs", "2", "--num-prompts", "40"];
     let more = ["--input-len", "16", "--output-len", "8", "--output-json", "o.json", "--quiet"];
-    stdout(&tacho(directory.path(), &[&words[..], &more].concat()));
+    stdout(&tacho(directory.path(), &[&args[..], &more].concat()));
     let file = json(&directory.path().join("o.json"));
     let ttft = |at: usize| file["classes"][at]["mean_ttft_ms"].as_f64().unwrap_or_else(|| panic!("{file}"));
     assert!(ttft(0) < ttft(1), "{file}");
@@ -207,10 +207,10 @@ fn the_simulator_serves_the_urgent_first() {
 #[test]
 fn sentences_of_a_grammar_are_judged() {
     let directory = tempfile::tempdir().unwrap();
-    let words = ["structured-output", "--sim", "--dataset", "grammar", "--num-prompts", "8", "--output-len", "40"];
+    let args = ["structured-output", "--sim", "--dataset", "grammar", "--num-prompts", "8", "--output-len", "40"];
     let text = stdout(&tacho(
         directory.path(),
-        &[&words[..], &["--structured-output-ratio", "0.5", "--disable-tqdm"]].concat(),
+        &[&args[..], &["--structured-output-ratio", "0.5", "--disable-tqdm"]].concat(),
     ));
     let obeys: Vec<f64> = text
         .lines()
@@ -229,10 +229,10 @@ fn slow_group_fifty_warm_caches_all_are_found_and_of_fifty_clean_ones_none() {
     for seed in 0..50 {
         let seed = seed.to_string();
         let doubted = |more: &[&str]| {
-            let words =
+            let args =
                 ["serve", "--base-url", &sim.1, "--num-prompts", "4", "--random-input-len", "48", "--seed", &seed];
             let few = ["--random-output-len", "1", "--quiet"];
-            stdout(&tacho(directory.path(), &[&words[..], &few, more].concat())).contains("the prefix cache was warm")
+            stdout(&tacho(directory.path(), &[&args[..], &few, more].concat())).contains("the prefix cache was warm")
         };
         clean += usize::from(doubted(&["--reset-prefix-cache"]));
         warm += usize::from(doubted(&[]));
@@ -245,11 +245,11 @@ fn a_hit_rate_that_was_asked_for_is_seen_within_a_point() {
     let (directory, sim) = (tempfile::tempdir().unwrap(), Sim::start());
     for (fraction, ratio) in [(0.25, 0.75), (0.5, 0.5), (0.8, 0.75)] {
         let (asked, given) = (fraction * ratio, [fraction.to_string(), ratio.to_string()]);
-        let words = ["serve", "--base-url", &sim.1, "--num-prompts", "200", "--random-input-len", "512", "--quiet"];
+        let args = ["serve", "--base-url", &sim.1, "--num-prompts", "200", "--random-input-len", "512", "--quiet"];
         let cache = ["--prompt-token-ids", "--random-cache-hit-fraction", &given[0], "--random-cache-ratio", &given[1]];
         let more = ["--random-output-len", "1", "--max-concurrency", "1", "--cache-salt", "random"];
         let file = ["--save-result", "--result-filename", "r.json", "--no-log"];
-        stdout(&tacho(directory.path(), &[&words[..], &cache, &more, &file].concat()));
+        stdout(&tacho(directory.path(), &[&args[..], &cache, &more, &file].concat()));
         let seen = json(&directory.path().join("r.json"))["tacho"]["server_metrics"]["prefix_cache_hit_rate"]
             .as_f64()
             .unwrap();
@@ -260,10 +260,10 @@ fn a_hit_rate_that_was_asked_for_is_seen_within_a_point() {
 #[test]
 fn an_address_means_a_server() {
     let (directory, sim) = (tempfile::tempdir().unwrap(), Sim::start());
-    let words = ["long-doc-qa", "--base-url", &sim.1, "--num-documents", "1", "--document-length", "100", "--quiet"];
-    let text = stdout(&tacho(directory.path(), &[&words[..], &["--model", "tacho-sim"]].concat()));
+    let args = ["long-doc-qa", "--base-url", &sim.1, "--num-documents", "1", "--document-length", "100", "--quiet"];
+    let text = stdout(&tacho(directory.path(), &[&args[..], &["--model", "tacho-sim"]].concat()));
     assert!(text.contains("Mean TTFT, cached document (ms):"), "{text}");
     for more in [&["--backend", "vllm"][..], &["--sim"]] {
-        assert_eq!(tacho(directory.path(), &[&words[..], more].concat()).status.code(), Some(2), "{more:?}");
+        assert_eq!(tacho(directory.path(), &[&args[..], more].concat()).status.code(), Some(2), "{more:?}");
     }
 }

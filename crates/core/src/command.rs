@@ -21,22 +21,22 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The command that runs `line` in a shell. The words of `launcher`, if any, start it.
 pub fn shell(launcher: &[OsString], line: &str) -> Command {
     let mut command = Command::new(launcher.first().map_or("sh".as_ref(), OsString::as_os_str));
-    if let [_, words @ ..] = launcher {
-        command.args(words).arg("sh");
+    if let [_, args @ ..] = launcher {
+        command.args(args).arg("sh");
     }
     command.args(["-c", line]);
     command
 }
 
 /// The words of a command, by the quoting rules of a POSIX shell. Fails with what is missing at its end.
-pub fn words(text: &str) -> Result<Vec<String>, &'static str> {
+pub fn split(text: &str) -> Result<Vec<String>, &'static str> {
     let unclosed = "no closing quotation";
-    let mut words = Vec::new();
+    let mut args = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
+            ' ' | '\t' | '\r' | '\n' => args.extend(word.take()),
             '\'' => {
                 let word = word.get_or_insert_default();
                 loop {
@@ -51,18 +51,18 @@ pub fn words(text: &str) -> Result<Vec<String>, &'static str> {
             c => word.get_or_insert_default().push(c),
         }
     }
-    words.extend(word);
-    Ok(words)
+    args.extend(word);
+    Ok(args)
 }
 
 /// Words from which a shell reads these.
-pub fn quoted(words: &[String]) -> Vec<String> {
+pub fn quoted(args: &[String]) -> Vec<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    words.iter().map(word).collect()
+    args.iter().map(word).collect()
 }
 
 fn double_quoted(rest: &mut Chars<'_>, word: &mut String) -> Option<()> {
@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn commands_split_as_in_a_shell() {
-        assert_eq!(words(r#"a 'b c' "d \" \n" e\ f'' """#).unwrap(), ["a", "b c", "d \" \\n", "e f", ""]);
-        assert_eq!(words(r#"a 'b c' "d \"e" f\ g '' h"#).unwrap(), ["a", "b c", "d \"e", "f g", "", "h"]);
-        assert_eq!(["a 'b", "a \\", "  "].map(|text| words(text).is_ok()), [false, false, true]);
+        assert_eq!(split(r#"a 'b c' "d \" \n" e\ f'' """#).unwrap(), ["a", "b c", "d \" \\n", "e f", ""]);
+        assert_eq!(split(r#"a 'b c' "d \"e" f\ g '' h"#).unwrap(), ["a", "b c", "d \"e", "f g", "", "h"]);
+        assert_eq!(["a 'b", "a \\", "  "].map(|text| split(text).is_ok()), [false, false, true]);
     }
 
     #[test]
     fn a_launcher_gets_the_shell_and_its_line() {
-        let words = |command: &Command| {
+        let args = |command: &Command| {
             let all = std::iter::once(command.get_program()).chain(command.get_args());
             all.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(words(&shell(&[], "a b")), ["sh", "-c", "a b"]);
-        assert_eq!(words(&shell(&["me".into(), "watch".into()], "a b")), ["me", "watch", "sh", "-c", "a b"]);
+        assert_eq!(args(&shell(&[], "a b")), ["sh", "-c", "a b"]);
+        assert_eq!(args(&shell(&["me".into(), "watch".into()], "a b")), ["me", "watch", "sh", "-c", "a b"]);
     }
 }

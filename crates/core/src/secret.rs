@@ -4,19 +4,19 @@
 //! secret. Of what a server wrote, values decide: its texts enter through [`ServerText`] and the functions next to it,
 //! which redact every secret of this process.
 
+mod args;
 mod find;
 mod known;
 mod name;
 mod redact;
-mod words;
 
+pub use args::{redact_args, secrets_of};
 pub use known::{ServerText, mask_known, redact_known, redact_known_json, remember, remember_renewed};
 pub use name::{is_secret_flag, is_secret_name, looks_secret};
 pub use redact::{
     redact_header, redact_header_text, redact_json, redact_json_text, redact_url, secrets_of_header, secrets_of_json,
     secrets_of_url, without_secrets,
 };
-pub use words::{redact_words, secrets_of};
 
 /// Replaces a redacted secret.
 pub const REDACTED: &str = "***";

@@ -5,7 +5,7 @@
 use tacho_core::bounded::{Pause, RequestCount, TokenCount};
 use tacho_core::json::{Value, dumps, parse, parse_prefix};
 use tacho_core::secret::{
-    Secret, redact_header_text, redact_json_text, redact_known, redact_url, redact_words, remember, secrets_of,
+    Secret, redact_args, redact_header_text, redact_json_text, redact_known, redact_url, remember, secrets_of,
 };
 use tacho_testkit::{Counted, fuzz};
 
@@ -43,7 +43,7 @@ fn fuzz_secrets() {
         let text = String::from_utf8_lossy(bytes);
         let words: Vec<String> = text.lines().map(str::to_owned).collect();
         let _ = (redact_url(&text), redact_header_text(&text), redact_json_text(&text));
-        let _ = (redact_words(&words), secrets_of(&words).len());
+        let _ = (redact_args(&words), secrets_of(&words).len());
         assert!(!redact_known(&text).contains("hunter2"));
     });
 }

@@ -5,25 +5,15 @@ use tacho_metrics::{Sample, Samples, interval::student, statistics::mean};
 
 use crate::compare::Confidence;
 
-/// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agreement {
-    /// All changes are significantly smaller than the margin.
-    Agrees,
-    /// A change is significantly larger.
-    Differs,
-    /// The intervals allow either.
-    Inconclusive,
-}
-
-impl Agreement {
-    /// In words.
-    pub fn text(self) -> &'static str {
-        match self {
-            Agreement::Agrees => "AGREES",
-            Agreement::Differs => "DIFFERS",
-            Agreement::Inconclusive => "INCONCLUSIVE",
-        }
+tacho_core::named! {
+    /// Whether two sides agree.
+    pub enum Agreement {
+        /// All changes are significantly smaller than the margin.
+        Agrees = "AGREES",
+        /// A change is significantly larger.
+        Differs = "DIFFERS",
+        /// The intervals allow either.
+        Inconclusive = "INCONCLUSIVE",
     }
 }
 

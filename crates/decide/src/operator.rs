@@ -79,17 +79,19 @@ impl Condition {
 fn in_unit(metric: &str, unit: &str) -> Result<(String, f64), Error> {
     let known = |metric: &str| Known::find(split(metric).1).map(Known::unit);
     let in_ms = format!("{metric}_ms");
-    let (key, own) = match known(metric) {
+    let (key, metric_unit) = match known(metric) {
         None if !["", "%"].contains(&unit) && known(&in_ms).is_some() => (in_ms, Some(Unit::Milliseconds)),
-        own => (metric.to_owned(), own),
+        metric_unit => (metric.to_owned(), metric_unit),
     };
-    let scale = match (own, unit) {
+    let scale = match (metric_unit, unit) {
         (Some(Unit::Fraction), "%") => 0.01,
         (_, "" | "%") | (None, _) => 1.0,
         (Some(Unit::Milliseconds), "s") => 1000.0,
         (Some(Unit::Seconds), "ms") => 0.001,
-        (Some(own), unit) if own.text() == unit => 1.0,
-        (Some(own), unit) => return Err(Error::ConditionUnit { key, own: own.text(), unit: unit.to_owned() }),
+        (Some(metric_unit), unit) if metric_unit.text() == unit => 1.0,
+        (Some(metric_unit), unit) => {
+            return Err(Error::ConditionUnit { key, metric_unit: metric_unit.text(), unit: unit.to_owned() });
+        }
     };
     Ok((key, scale))
 }

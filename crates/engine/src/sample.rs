@@ -24,8 +24,8 @@ impl Vocabulary {
     }
 
     /// The ordinary token at `place` modulo their number.
-    pub fn token(&self, place: u64) -> u32 {
-        self.ordinary[(place % self.ordinary.len() as u64) as usize]
+    pub fn token(&self, position: u64) -> u32 {
+        self.ordinary[(position % self.ordinary.len() as u64) as usize]
     }
 
     pub fn end(&self) -> u32 {

@@ -18,7 +18,7 @@ pub struct SweepWorker {
 pub struct Assignment {
     pub number: u64,
     /// Its command, with secrets redacted: each rank has its own copy of them.
-    pub words: Vec<String>,
+    pub args: Vec<String>,
 }
 
 impl SweepWorker {
@@ -33,9 +33,9 @@ impl SweepWorker {
             if reply.over {
                 return Ok(None);
             }
-            if let Some((number, words)) = reply.next {
+            if let Some((number, args)) = reply.next {
                 self.number = number;
-                return Ok(Some(Assignment { number, words }));
+                return Ok(Some(Assignment { number, args }));
             }
             if stopped() {
                 return Err(Error::Stopped);

@@ -183,12 +183,12 @@ fn those_that_follow_hear_of_each_run_and_of_the_end() {
             let mut seen = Vec::new();
             while let Some(order) = follower.next(&never).unwrap() {
                 attend(&place(1, 2, port).in_run(order.number, None), true).unwrap();
-                seen.push(order.words);
+                seen.push(order.args);
             }
             seen
         });
-        for words in ["one", "two"] {
-            let order = meeting.assign(&[words.to_owned()]);
+        for args in ["one", "two"] {
+            let order = meeting.assign(&[args.to_owned()]);
             let host = open(&place(0, 2, port).in_run(order, Some(meeting.clone())), SystemClock::start());
             host.wait_for_all(&never, &ignore).unwrap();
             host.start(&never, &|_| 77);

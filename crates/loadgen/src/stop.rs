@@ -47,7 +47,7 @@ impl StopReason {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal {
-    own: Arc<State>,
+    local: Arc<State>,
     /// The signal of the series that this run is part of.
     outer: Option<Arc<State>>,
 }
@@ -67,26 +67,26 @@ impl State {
 impl StopSignal {
     /// The signal of one run in a series: it stops with the series, but does not stop the series.
     pub fn inner(&self) -> StopSignal {
-        StopSignal { own: Arc::default(), outer: Some(self.own.clone()) }
+        StopSignal { local: Arc::default(), outer: Some(self.local.clone()) }
     }
 
     /// Requests a stop. The first call drains the requests in flight, the second ends the run at once.
     pub fn request_stop(&self) {
         let more = |requests: u8| Some(requests.saturating_add(1));
-        let _ = self.own.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let _ = self.local.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
     /// Drains the run for this reason; has no effect if the run is already stopping.
     pub fn stop_because(&self, reason: StopReason) {
         if !self.draining() {
             let code = StopReason::ALL.iter().position(|one| *one == reason).unwrap_or(0) as u8;
-            self.own.reason.store(code, Ordering::Relaxed);
+            self.local.reason.store(code, Ordering::Relaxed);
             self.request_stop();
         }
     }
 
     fn requests(&self) -> u8 {
-        self.own.requests().saturating_add(self.outer.as_ref().map_or(0, |outer| outer.requests()))
+        self.local.requests().saturating_add(self.outer.as_ref().map_or(0, |outer| outer.requests()))
     }
 
     /// Whether the run sends no more requests.
@@ -101,10 +101,10 @@ impl StopSignal {
 
     /// The reason of the first stop request.
     pub fn reason(&self) -> Option<StopReason> {
-        let own = || StopReason::ALL.get(usize::from(self.own.reason.load(Ordering::Relaxed))).copied();
-        match self.own.requests() {
+        let local = || StopReason::ALL.get(usize::from(self.local.reason.load(Ordering::Relaxed))).copied();
+        match self.local.requests() {
             0 => self.draining().then_some(StopReason::Interrupted),
-            _ => own(),
+            _ => local(),
         }
     }
 }

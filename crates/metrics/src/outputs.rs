@@ -129,25 +129,15 @@ impl OutputStatistics {
     }
 }
 
-/// The answer to a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dependence {
-    /// Divergence depends on it.
-    Found,
-    /// If it does, by less than a margin.
-    Excluded,
-    /// The outputs are too few to tell.
-    Inconclusive,
-}
-
-impl Dependence {
-    /// The answer in a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Dependence::Found => "yes",
-            Dependence::Excluded => "no",
-            Dependence::Inconclusive => "inconclusive",
-        }
+tacho_core::named! {
+    /// Whether divergence depends on something.
+    pub enum Dependence {
+        /// It does.
+        Found = "yes",
+        /// If it does, by less than a margin.
+        Excluded = "no",
+        /// The outputs are too few to tell.
+        Inconclusive = "inconclusive",
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary, latency::tp
 
 /// One response. Its sample counts the tokens of the text by the client's tokenizer, and has no times if it failed.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct JudgedResponse {
     /// Its times, lengths and text.
     pub sample: Sample,
     /// The dataset's expected text, if any.
@@ -80,7 +80,7 @@ pub struct StructuredSummary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Correct {
     /// Number of responses.
-    pub answers: usize,
+    pub responses: usize,
     /// Responses whose validity is known.
     pub judged: usize,
     /// Those that parse, if JSON was requested.
@@ -90,12 +90,12 @@ pub struct Correct {
 }
 
 impl Correct {
-    fn of<'a>(answers: impl Iterator<Item = &'a Answer>) -> Self {
-        answers.filter(|answer| answer.sample.success()).fold(Correct::default(), |sum, answer| Correct {
-            answers: sum.answers + 1,
-            judged: sum.judged + usize::from(answer.verdict.obeys.is_some()),
-            parse: sum.parse + usize::from(answer.verdict.parses == Some(true)),
-            valid: sum.valid + usize::from(answer.verdict.obeys == Some(true)),
+    fn of<'a>(responses: impl Iterator<Item = &'a JudgedResponse>) -> Self {
+        responses.filter(|response| response.sample.success()).fold(Correct::default(), |sum, response| Correct {
+            responses: sum.responses + 1,
+            judged: sum.judged + usize::from(response.verdict.obeys.is_some()),
+            parse: sum.parse + usize::from(response.verdict.parses == Some(true)),
+            valid: sum.valid + usize::from(response.verdict.obeys == Some(true)),
         })
     }
 
@@ -107,14 +107,16 @@ impl Correct {
 
 impl StructuredSummary {
     /// Computes the metrics.
-    pub fn of(answers: &[Answer], setup: &Setup, duration: f64) -> Self {
-        let samples: Samples = answers.iter().map(|answer| answer.sample.clone()).collect();
+    pub fn of(responses: &[JudgedResponse], setup: &Setup, duration: f64) -> Self {
+        let samples: Samples = responses.iter().map(|response| response.sample.clone()).collect();
         let summary = Summary::of(setup, &samples, duration);
-        let scored: Vec<bool> = answers.iter().filter_map(|answer| answer.verdict.loose).collect();
+        let scored: Vec<bool> = responses.iter().filter_map(|response| response.verdict.loose).collect();
         let right = scored.iter().filter(|right| **right).count();
         let first_tokens = |fresh: bool| {
-            let mine = |answer: &&Answer| answer.sample.success() && answer.constrained && answer.fresh == fresh;
-            Statistics::of(answers.iter().filter(mine).map(|answer| answer.sample.ttft).collect(), &[])
+            let mine = |response: &&JudgedResponse| {
+                response.sample.success() && response.constrained && response.fresh == fresh
+            };
+            Statistics::of(responses.iter().filter(mine).map(|response| response.sample.ttft).collect(), &[])
         };
         // Always in this order.
         let kinds = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el].into_iter();
@@ -126,8 +128,8 @@ impl StructuredSummary {
             tpot: Description::of(samples.iter().map(|sample| tpot(&sample).unwrap_or(0.0)).collect()),
             fresh: first_tokens(true),
             familiar: first_tokens(false),
-            constrained: Correct::of(answers.iter().filter(|answer| answer.constrained)),
-            unconstrained: Correct::of(answers.iter().filter(|answer| !answer.constrained)),
+            constrained: Correct::of(responses.iter().filter(|response| response.constrained)),
+            unconstrained: Correct::of(responses.iter().filter(|response| !response.constrained)),
             summary,
         }
     }

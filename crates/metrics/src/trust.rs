@@ -36,22 +36,13 @@ pub struct Trust {
     pub verdict: TrustVerdict,
 }
 
-/// Source of timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimestampedBy {
-    /// The kernel, when bytes reached the socket.
-    Kernel,
-    /// The client, right after the read.
-    User,
-}
-
-impl TimestampedBy {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            TimestampedBy::Kernel => "kernel",
-            TimestampedBy::User => "user",
-        }
+tacho_core::named! {
+    /// Source of timestamps.
+    pub enum TimestampedBy {
+        /// The kernel, when bytes reached the socket.
+        Kernel = "kernel",
+        /// The client, right after the read.
+        User = "user",
     }
 }
 

@@ -30,8 +30,8 @@ pub enum Error {
         "{text:?} is not a condition: write a metric, <, <=, > or >= and a limit, such as p99_ttft_ms>300, p99_ttft>0.3s or failed>1%"
     )]
     Threshold { text: String },
-    #[error("{key} is in {own}, not in {unit}: write its limit in {own}", own = if own.is_empty() { "no unit" } else { own })]
-    ConditionUnit { key: String, own: &'static str, unit: String },
+    #[error("{key} is in {metric_unit}, not in {unit}: write its limit in {metric_unit}", metric_unit = if metric_unit.is_empty() { "no unit" } else { metric_unit })]
+    ConditionUnit { key: String, metric_unit: &'static str, unit: String },
     #[error("{key} is not a count of requests: write its limit in its own unit, without %")]
     ShareOf { key: String },
     #[error(

@@ -30,12 +30,12 @@ pub struct ResultFields<'r>(pub &'r Dict);
 impl<'r> ResultFields<'r> {
     /// A number, possibly of a group (`chat.p99_ttft_ms`); numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
-        let of_run = || scored(self.own("scores")?, key)?.get("mean");
+        let of_run = || scored(self.tacho("scores")?, key)?.get("mean");
         let of_group = || {
             let (group, key) = self.of_group(key)?;
             group.get(key).or_else(|| scored(group.get("scores")?, key)?.get("mean"))
         };
-        match self.0.get(key).or_else(|| self.own(key)).or_else(of_run).or_else(of_group)? {
+        match self.0.get(key).or_else(|| self.tacho(key)).or_else(of_run).or_else(of_group)? {
             Value::Str(text) => match text.as_str() {
                 "inf" => Some(f64::INFINITY),
                 "-inf" => Some(f64::NEG_INFINITY),
@@ -48,7 +48,7 @@ impl<'r> ResultFields<'r> {
     /// The group of a metric, and the metric without the group's path.
     fn of_group(self, key: &str) -> Option<(&'r Value, &str)> {
         let (Some(path), key) = split(key) else { return None };
-        let labels = self.own("groups")?.as_dict()?.iter();
+        let labels = self.tacho("groups")?.as_dict()?.iter();
         let groups = labels.flat_map(|(label, groups)| {
             groups.as_dict().into_iter().flat_map(Dict::iter).map(move |(name, group)| (label, name, group))
         });
@@ -57,11 +57,11 @@ impl<'r> ResultFields<'r> {
 
     /// Outputs that have a score.
     pub fn score_count(self, key: &str) -> Option<f64> {
-        scored(self.own("scores")?, key)?.get("count")?.as_f64()
+        scored(self.tacho("scores")?, key)?.get("count")?.as_f64()
     }
 
     /// A value of tacho's own part.
-    pub fn own(self, key: &str) -> Option<&'r Value> {
+    pub fn tacho(self, key: &str) -> Option<&'r Value> {
         self.0.get("tacho")?.get(key)
     }
 
@@ -71,32 +71,32 @@ impl<'r> ResultFields<'r> {
             let (group, key) = self.of_group(key)?;
             group.get("intervals")?.get(key)
         };
-        let bounds = self.own("intervals")?.get(key).or_else(of_group)?.as_list()?;
+        let bounds = self.tacho("intervals")?.get(key).or_else(of_group)?.as_list()?;
         let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
         Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
     }
 
     /// Whether runs such as this one have intervals of a latency. One burst itself has none.
     pub fn has_intervals(self, key: &str) -> bool {
-        self.own("intervals").is_some() && matches!(Known::find(key), Some(Known::Timed(_)))
+        self.tacho("intervals").is_some() && matches!(Known::find(key), Some(Known::Timed(_)))
     }
 
     /// Number of failed requests and of all.
     pub fn failures(self) -> Option<(u64, u64)> {
-        let own = || {
-            let outcomes = self.own("outcomes")?.as_dict()?;
+        let counted = || {
+            let outcomes = self.tacho("outcomes")?.as_dict()?;
             let all: i64 = outcomes.iter().filter_map(|(_, count)| count.as_i64()).sum();
             Some((all - outcomes.get("complete").and_then(Value::as_i64).unwrap_or(0)) as f64)
         };
         let completed = self.number("completed")?;
         let missing = || Some((self.number("num_prompts")? - completed).max(0.0));
-        let failed = self.number("failed").or_else(own).or_else(missing)?;
+        let failed = self.number("failed").or_else(counted).or_else(missing)?;
         Some((failed as u64, (completed + failed) as u64))
     }
 
     /// The warnings of the run; `None` if the file does not say.
     pub fn caveats(self) -> Option<Vec<StoredCaveat>> {
-        Vec::from_json(self.own("caveats")?).ok()
+        Vec::from_json(self.tacho("caveats")?).ok()
     }
 
     /// Returns whether a rule ended the run because the server performed badly.
@@ -107,7 +107,7 @@ impl<'r> ResultFields<'r> {
     /// The verdict on the client, if it puts in doubt whether `metric` passes the test `is_met`: the number may be off
     /// by enough, it passes from the schedule only or from sending only, or the load was not the planned one.
     pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<String> {
-        let client = self.own("client")?;
+        let client = self.tacho("client")?;
         let (verdict, word) = (client.get("verdict"), client.text("word"));
         let verdict = verdict.and_then(Value::as_str).unwrap_or("the client was not reliable");
         let doubt = |doubted: bool| doubted.then(|| verdict.to_owned());
@@ -124,7 +124,8 @@ impl<'r> ResultFields<'r> {
             return doubt(client.get("trustworthy") == Some(&Value::Bool(false)));
         };
         let (value, low, high) = (self.number(metric)?, low.as_f64()?, high.as_f64()?);
-        let late = || self.own(&format!("{}_from_schedule_ms", metric.trim_end_matches("_ms"))).and_then(Value::as_f64);
+        let late =
+            || self.tacho(&format!("{}_from_schedule_ms", metric.trim_end_matches("_ms"))).and_then(Value::as_f64);
         doubt(match word {
             word if TrustVerdict::is_other_load(word) => true,
             word if TrustVerdict::is_late(word) && late().is_some_and(|late| is_met(late) != is_met(value)) => true,
@@ -135,7 +136,7 @@ impl<'r> ResultFields<'r> {
     /// The range of `metric` that the client vouches for. It is `value` alone unless other work held up the client; `None`
     /// if that may have changed it by too much.
     pub fn client_range(self, metric: &str, value: f64) -> Option<(f64, f64)> {
-        let client = self.own("client");
+        let client = self.tacho("client");
         let word = client.and_then(|client| client.text("word"));
         if self.caveats().unwrap_or_default().iter().any(|caveat| caveat.kind == "client_away") {
             return None;
@@ -150,12 +151,12 @@ impl<'r> ResultFields<'r> {
 
     /// Scheduled requests per second.
     pub fn planned_rate(self) -> Option<f64> {
-        self.own("planned_request_rate")?.as_f64()
+        self.tacho("planned_request_rate")?.as_f64()
     }
 
     /// Sent requests per second.
     pub fn delivered_rate(self) -> Option<f64> {
-        self.own("delivered_request_rate")?.as_f64()
+        self.tacho("delivered_request_rate")?.as_f64()
     }
 
     /// A metric over a long time, if a search stored it.
@@ -165,7 +166,7 @@ impl<'r> ResultFields<'r> {
 
     /// The steady state of the run.
     pub fn steady_state(self) -> Option<SteadyState<'r>> {
-        self.own("steady_state").filter(|steady| steady.as_dict().is_some()).map(SteadyState)
+        self.tacho("steady_state").filter(|steady| steady.as_dict().is_some()).map(SteadyState)
     }
 }
 
@@ -230,8 +231,8 @@ mod tests {
         assert!(doubt(&late), "from schedule it is not met");
         assert!(doubt("\"client\": {\"trustworthy\": false}"), "older results have no bounds");
         let outputs = |word: &str| {
-            let own = format!("\"output_divergence\": 0.5, {}", bounds(word, 8.5, 10.5));
-            let Value::Dict(result) = parse(&format!("{{\"tacho\": {{{own}}}}}")).unwrap() else { panic!() };
+            let tacho = format!("\"output_divergence\": 0.5, {}", bounds(word, 8.5, 10.5));
+            let Value::Dict(result) = parse(&format!("{{\"tacho\": {{{tacho}}}}}")).unwrap() else { panic!() };
             ResultFields(&result).client_doubt("output_divergence", |value| value <= 0.1).is_some()
         };
         assert!(!outputs("STARVED") && outputs("RATE MISSED"));

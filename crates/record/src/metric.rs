@@ -119,7 +119,7 @@ pub enum Part {
     /// Generated images, with vLLM-Omni's keys.
     Images,
     /// tacho's own metrics, under its key.
-    Own,
+    Tacho,
     /// Results of an offline engine; only read from files.
     Offline(ResultKind),
 }
@@ -163,7 +163,7 @@ impl Metric {
 }
 
 use Better::{Less, More, Neither};
-use Part::{Audio, Diffusion, Images, Offline, Own, Peaks, Probes, Speculative, Totals};
+use Part::{Audio, Diffusion, Images, Offline, Peaks, Probes, Speculative, Tacho, Totals};
 use Unit::{
     AudioPerSecond, Fraction, ImagesPerSecond, InputsPerSecond, Milliseconds, Percent, Plain, Requests,
     RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
@@ -241,63 +241,63 @@ pub static METRICS: &[Metric] = &[
         |r| r.summary.media().and_then(|m| count(m.images?))),
     row("image_throughput", "Image throughput (img/s):", 1, "Image Tput (img/s)", ImagesPerSecond, More, Images,
         |r| r.summary.media().and_then(|m| m.images.and_then(|_| real(m.image_throughput)))),
-    row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Own, |r| audio(r).and_then(|a| count(a.underruns)))
+    row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Tacho, |r| audio(r).and_then(|a| count(a.underruns)))
         .about("Gaps in the playback of generated audio, of all requests."),
-    row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Own, |r| r.measured.missed_rows.and_then(count))
+    row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Tacho, |r| r.measured.missed_rows.and_then(count))
         .about("Rows that --on-row-command did not get."),
-    row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index)))
+    row("fluidity_index", "", 0, "Fluidity index", Plain, More, Tacho, |r| r.open_loop.fluidity.and_then(|f| real(f.index)))
         .about("Mean fraction of tokens that arrive by their deadlines, with --goodput on ttft and tpot."),
-    row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
+    row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Tacho,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput)))
         .about("Requests per second that meet --goodput and get nine tenths of their tokens in time."),
-    row("class_fairness", "", 0, "Fairness between classes", Plain, More, Own, |r| class_fairness(r).and_then(real))
+    row("class_fairness", "", 0, "Fairness between classes", Plain, More, Tacho, |r| class_fairness(r).and_then(real))
         .about("Jain's fairness index of the classes' speeds, 1 / mean normalized TPOT: 1 if all are equally fast."),
-    row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Own,
+    row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Tacho,
         |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0)))
         .about("Accepted draft tokens in percent, where the server reports them per request."),
-    row("mean_acceptance_length", "", 0, "Mean acceptance length", Plain, More, Own,
+    row("mean_acceptance_length", "", 0, "Mean acceptance length", Plain, More, Tacho,
         |r| acceptance_length(r).and_then(|l| real(l.mean)))
         .about("Mean over requests of the tokens per verification step."),
-    row("median_acceptance_length", "", 0, "Median acceptance length", Plain, More, Own,
+    row("median_acceptance_length", "", 0, "Median acceptance length", Plain, More, Tacho,
         |r| acceptance_length(r).and_then(|l| real(l.median)))
         .about("Its median over requests."),
-    row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Own,
+    row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Tacho,
         |r| acceptance_length(r).and_then(|l| real(l.p10)))
         .about("A tenth of the requests are below it."),
-    row("output_divergence", "", 0, "Output divergence", Fraction, Less, Own,
+    row("output_divergence", "", 0, "Output divergence", Fraction, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.differing.value)))
         .about("Fraction of the checked outputs that differ from their references, with --check-outputs."),
-    row("output_divergence_alone", "", 0, "Output divergence alone", Fraction, Less, Own,
+    row("output_divergence_alone", "", 0, "Output divergence alone", Fraction, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.alone?.value)))
         .about("The same of requests that are sent alone, before the run."),
-    row("mean_kl_divergence", "", 0, "Mean KL divergence (nats)", Plain, Less, Own,
+    row("mean_kl_divergence", "", 0, "Mean KL divergence (nats)", Plain, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.0)))
         .about("Mean Kullback-Leibler divergence of the token distributions from those of the references, in nats, with --check-outputs and --logprobs."),
-    row("max_kl_divergence", "", 0, "Max KL divergence (nats)", Plain, Less, Own,
+    row("max_kl_divergence", "", 0, "Max KL divergence (nats)", Plain, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.1)))
         .about("Its maximum over all tokens with an equal prefix."),
-    row("swapped_outputs", "", 0, "Swapped outputs", Requests, Less, Own,
+    row("swapped_outputs", "", 0, "Swapped outputs", Requests, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| count(o.swapped)))
         .about("Outputs that equal the reference of another request."),
-    row("accuracy", "", 0, "Accuracy", Fraction, More, Own, |r| score(r, ACCURACY))
+    row("accuracy", "", 0, "Accuracy", Fraction, More, Tacho, |r| score(r, ACCURACY))
         .about("Fraction of correct answers, with --grade."),
-    row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Own, |r| jobs_per_hour(r).and_then(real))
+    row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Tacho, |r| jobs_per_hour(r).and_then(real))
         .about("Finished sessions per hour."),
-    row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Own,
+    row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Tacho,
         |r| Some(r.sessions.as_ref()?.wall_ms?.mean).filter(|mean| *mean > 0.0).and_then(|mean| real(3.6e6 / mean)))
         .about("Sessions that one user finishes in an hour: an hour divided by the mean session time."),
-    row("jobs_per_hour_per_gpu", "", 0, "Jobs per hour per GPU", Plain, More, Own,
+    row("jobs_per_hour_per_gpu", "", 0, "Jobs per hour per GPU", Plain, More, Tacho,
         |r| jobs_per_hour(r).and_then(|jobs| per_gpu(r, jobs)))
         .about("Finished sessions per hour and GPU, with --gpus."),
-    row("output_throughput_per_gpu", "", 0, "Output Tput per GPU (tok/s)", TokensPerSecond, More, Own,
+    row("output_throughput_per_gpu", "", 0, "Output Tput per GPU (tok/s)", TokensPerSecond, More, Tacho,
         |r| generation(r).and_then(|g| per_gpu(r, g.output_throughput)))
         .about("Output tokens per second and GPU, with --gpus."),
-    row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput))
+    row("cost_per_request", "", 0, "Cost per request", Plain, Less, Tacho, |r| cost(r, r.summary.request_throughput))
         .about("Price of the machines per successful request, with --gpu-hour-price."),
-    row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
+    row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Tacho,
         |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6)))
         .about("Price of the machines per million output tokens."),
-    row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Own,
+    row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Tacho,
         |r| cost(r, token_rate(r)? / 1e6))
         .about("Price of the machines per million prompt and output tokens."),
     row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),

@@ -28,10 +28,10 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     }
     let mut setup = setup(dict);
     change(&mut setup);
-    let own = dict.get("tacho");
+    let tacho = dict.get("tacho");
     let duration = dict.get("duration").and_then(Value::as_f64).unwrap_or(0.0);
-    let (server, telemetry) = (server(own).unwrap_or_default(), telemetry(own).unwrap_or_default());
-    let origin = own.and_then(|own| own.get("origin_s")?.as_f64()).unwrap_or(0.0);
+    let (server, telemetry) = (server(tacho).unwrap_or_default(), telemetry(tacho).unwrap_or_default());
+    let origin = tacho.and_then(|tacho| tacho.get("origin_s")?.as_f64()).unwrap_or(0.0);
     let measured = Measured { samples: samples(dict)?, duration, origin, server, telemetry, ..Measured::default() };
     let mut record = RunRecord::compute(setup, measured);
     record.provenance = provenance(dict);
@@ -44,7 +44,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
         record.caveats.clear();
     }
     let warnings = warnings.into_iter().flatten().map(|caveat| caveat.text).collect();
-    let client = own.and_then(|own| own.get("client")?.text("verdict").map(str::to_owned));
+    let client = tacho.and_then(|tacho| tacho.get("client")?.text("verdict").map(str::to_owned));
     Ok(Some(Restored { record, client, warnings }))
 }
 
@@ -57,12 +57,12 @@ pub fn provenance(dict: &Dict) -> Provenance {
 pub fn setup(dict: &Dict) -> Setup {
     let text = |key: &str| dict.text(key).map(str::to_owned);
     let number = |key: &str| dict.get(key).and_then(Value::as_f64);
-    let own = |key: &str| dict.get("tacho").and_then(|own| own.get(key));
-    let flag = |key: &str| own(key) == Some(&Value::Bool(true));
+    let tacho = |key: &str| dict.get("tacho").and_then(|tacho| tacho.get(key));
+    let flag = |key: &str| tacho(key) == Some(&Value::Bool(true));
     let reported = |kind: &MetricKind| dict.get(&Times::of(*kind).key(Statistic::Mean)).is_some();
     Setup {
         date: text("date").unwrap_or_default(),
-        started: own("start").and_then(Value::as_str).map(str::to_owned).or_else(|| text("date")).unwrap_or_default(),
+        started: tacho("start").and_then(Value::as_str).map(str::to_owned).or_else(|| text("date")).unwrap_or_default(),
         backend: text("backend").or_else(|| text("endpoint_type")).unwrap_or_default(),
         label: text("label"),
         model_id: text("model_id").unwrap_or_default(),
@@ -74,23 +74,23 @@ pub fn setup(dict: &Dict) -> Setup {
         max_concurrency: dict.get("max_concurrency").and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()),
         ramp_up: None,
         rps_change_events: Vec::new(),
-        stages: own("stages").and_then(|stages| Vec::from_json(stages).ok()).unwrap_or_default(),
+        stages: tacho("stages").and_then(|stages| Vec::from_json(stages).ok()).unwrap_or_default(),
         self_timed: false,
         task: Task::Generation,
         percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),
         metric_percentiles: percentiles(dict),
-        metrics: own("provenance").and_then(|stated| MetricSettings::from_json(stated).ok()).unwrap_or_default(),
+        metrics: tacho("provenance").and_then(|stated| MetricSettings::from_json(stated).ok()).unwrap_or_default(),
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
-        workload: own("workload").and_then(Value::as_str).map(str::to_owned),
+        workload: tacho("workload").and_then(Value::as_str).map(str::to_owned),
     }
 }
 
 /// The user's own keys are between these two.
 fn metadata(dict: &Dict) -> Vec<(String, String)> {
     let between = dict.iter().skip_while(|(key, _)| *key != "num_prompts").skip(1);
-    let own = between.take_while(|(key, _)| *key != "request_rate");
-    own.filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned()))).collect()
+    let metadata = between.take_while(|(key, _)| *key != "request_rate");
+    metadata.filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned()))).collect()
 }
 
 fn percentiles(dict: &Dict) -> Vec<f64> {
@@ -162,8 +162,8 @@ fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
     }
 }
 
-fn server(own: Option<&Value>) -> Option<ServerMetrics> {
-    let stored = own?.get("server_metrics")?;
+fn server(tacho: Option<&Value>) -> Option<ServerMetrics> {
+    let stored = tacho?.get("server_metrics")?;
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let times: Vec<f64> = stored.get("times")?.as_list()?.iter().map(number).collect();
     let series = stored.get("series")?.as_dict()?.iter().filter_map(|(name, values)| {
@@ -175,8 +175,8 @@ fn server(own: Option<&Value>) -> Option<ServerMetrics> {
     Some(ServerMetrics { series: series.collect(), times })
 }
 
-fn telemetry(own: Option<&Value>) -> Option<Telemetry> {
-    Telemetry::from_json(own?.get("telemetry")?.get("series")?).ok()
+fn telemetry(tacho: Option<&Value>) -> Option<Telemetry> {
+    Telemetry::from_json(tacho?.get("telemetry")?.get("series")?).ok()
 }
 
 #[cfg(test)]
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn settings_and_times_come_from_the_file() {
-        let own = r#""tacho": {"strict_parity": true, "interrupted": false, "outcome": ["complete", "http_error"]}}"#;
+        let tacho = r#""tacho": {"strict_parity": true, "interrupted": false, "outcome": ["complete", "http_error"]}}"#;
         let text = VLLM.replacen("\"queue_times\": [0.5, 0.5], ", "", 1);
-        let record = of(&format!("{}, {own}", text.trim_end_matches('}'))).unwrap().unwrap().record;
+        let record = of(&format!("{}, {tacho}", text.trim_end_matches('}'))).unwrap().unwrap().record;
         assert!(record.setup.strict_parity && !record.setup.interrupted);
         let samples: Vec<_> = record.measured.samples.iter().collect();
         assert_eq!(samples[1].failure, Some(FailureKind::Http(0)));

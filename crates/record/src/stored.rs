@@ -125,8 +125,8 @@ impl StoredRun {
     pub fn iterations(&self, key: &str) -> Option<Vec<f64>> {
         let numbers = |list: &Value| list.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
         let rates = |amount: &str| {
-            let (amount, own) = (self.number(amount)?, self.fields.get("tacho")?.as_dict()?);
-            let seconds = numbers(own.get("elapsed_times")?)?;
+            let (amount, tacho) = (self.number(amount)?, self.fields.get("tacho")?.as_dict()?);
+            let seconds = numbers(tacho.get("elapsed_times")?)?;
             Some(seconds.into_iter().map(|seconds| amount / seconds).collect())
         };
         match key {
@@ -164,12 +164,12 @@ impl StoredRun {
 
     /// Stores a fraction that was found after the run, with its interval.
     pub fn set_share(&mut self, key: &str, Share { value, interval: Interval { low, high }, .. }: Share) {
-        let mut own = self.fields.get("tacho").and_then(Value::as_dict).cloned().unwrap_or_default();
-        let mut intervals = own.get("intervals").and_then(Value::as_dict).cloned().unwrap_or_default();
+        let mut tacho = self.fields.get("tacho").and_then(Value::as_dict).cloned().unwrap_or_default();
+        let mut intervals = tacho.get("intervals").and_then(Value::as_dict).cloned().unwrap_or_default();
         intervals.set(key, [low, high].into_iter().collect::<Value>());
-        own.set(key, value);
-        own.set("intervals", intervals);
-        self.fields.set("tacho", own);
+        tacho.set(key, value);
+        tacho.set("intervals", intervals);
+        self.fields.set("tacho", tacho);
     }
 
     /// The workload digest: equal for runs that send the same requests at the same times. `None` if the file lacks it,
@@ -184,7 +184,7 @@ impl StoredRun {
     }
 
     fn stated_workload(&self) -> Option<&str> {
-        self.view().own("workload")?.as_str()
+        self.view().tacho("workload")?.as_str()
     }
 
     /// Its provenance, as far as the file states it.
@@ -218,7 +218,7 @@ impl StoredRun {
     pub fn is_burst(&self) -> bool {
         let limit = self.number("max_concurrency");
         let limited = limit.is_some_and(|limit| self.failures().is_none_or(|(_, all)| limit < all as f64));
-        let timed = self.requests.paced || self.requests.of_sessions() || self.view().own("sessions").is_some();
+        let timed = self.requests.paced || self.requests.of_sessions() || self.view().tacho("sessions").is_some();
         self.number("request_rate") == Some(f64::INFINITY) && !limited && !timed
     }
 

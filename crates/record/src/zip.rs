@@ -130,7 +130,7 @@ struct Entry {
     crc: u32,
     unpacked: u64,
     /// Where its local header begins, and its packed content ends.
-    place: std::ops::Range<usize>,
+    range: std::ops::Range<usize>,
     /// Where its packed content begins.
     start: usize,
 }
@@ -193,7 +193,7 @@ fn entry(bytes: &[u8], members: &[u8]) -> Result<(Entry, usize), ZipError> {
     let end = start.checked_add(packed).filter(|end| *end <= members.len());
     let Some(end) = end else { return Err(ZipError::Misplaced { name }) };
     let (crc, unpacked) = (word(bytes, 16), unpacked as u64);
-    Ok((Entry { name, method, crc, unpacked, place: offset..end, start }, length))
+    Ok((Entry { name, method, crc, unpacked, range: offset..end, start }, length))
 }
 
 /// Where the content of a member begins, whose local header is at `offset`: it has the name again.
@@ -214,8 +214,8 @@ fn is_plain(name: &str) -> bool {
 /// Refuses members that share bytes: a small archive could unpack to a large one many times.
 fn check_places(entries: &[Entry]) -> Result<(), ZipError> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
-    sorted.sort_by_key(|entry| entry.place.start);
-    match sorted.windows(2).find(|pair| pair[0].place.end > pair[1].place.start) {
+    sorted.sort_by_key(|entry| entry.range.start);
+    match sorted.windows(2).find(|pair| pair[0].range.end > pair[1].range.start) {
         Some(pair) => Err(ZipError::Misplaced { name: pair[1].name.clone() }),
         None => Ok(()),
     }
@@ -223,7 +223,7 @@ fn check_places(entries: &[Entry]) -> Result<(), ZipError> {
 
 impl Entry {
     fn unpack(&self, bytes: &[u8]) -> Result<Vec<u8>, ZipError> {
-        let packed = &bytes[self.start..self.place.end];
+        let packed = &bytes[self.start..self.range.end];
         let mut content = Vec::new();
         let read = match self.method {
             0 => packed.take(self.unpacked + 1).read_to_end(&mut content),

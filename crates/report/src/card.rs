@@ -188,7 +188,7 @@ fn of_stored(run: &StoredRun) -> Card {
     let interval = |key: &str| known(key).filter(|_| any && !burst);
     let count = |key: &str| run.number(key).map(|count| count as u64);
     let (failed, all) = run.failures().unwrap_or((0, count("completed").unwrap_or(0)));
-    let telemetry = run.fields.get("tacho").and_then(|own| own.get("telemetry")?.get("gpus")?.as_list());
+    let telemetry = run.fields.get("tacho").and_then(|tacho| tacho.get("telemetry")?.get("gpus")?.as_list());
     let gpus = telemetry.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
     let completed = count("completed").unwrap_or(0);
     let origin = Origin {

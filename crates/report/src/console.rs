@@ -11,7 +11,7 @@ use tacho_metrics::{MetricKind, Statistics, TaskSummary};
 use tacho_record::RunRecord;
 use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
-pub use self::block::{BlockStyle, own_report};
+pub use self::block::{BlockStyle, summary_report};
 pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady, within_slo};
 use crate::live::{Point, charts_of_run};
 use crate::series::{self, LatencyOverTime, OverTime, RUNNING};
@@ -50,7 +50,7 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
             true => BlockStyle { width: console_width().max(MIN_WIDTH), color: colors(), verbose: shown.verbose },
             false => BlockStyle { verbose: shown.verbose, ..BlockStyle::PLAIN },
         };
-        out.write_all(own_report(record, style).as_bytes())?;
+        out.write_all(summary_report(record, style).as_bytes())?;
     }
     out.flush()
 }

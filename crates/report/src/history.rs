@@ -8,7 +8,7 @@ use tacho_record::{history::Entry, metric::Known};
 pub use self::site::{entry_page, file, index};
 pub use self::trend::{Trend, trends};
 use crate::style::{harmless_line, short, short_tick};
-use crate::{distinct::distinct, plots::in_words};
+use crate::{distinct::distinct, plots::key_label};
 
 /// Metrics that are shown unless others are asked for, and their headings in a list.
 pub const HEADLINES: [(&str, &str); 14] = [
@@ -35,8 +35,8 @@ pub fn words(key: &str) -> String {
     match (key, key.strip_prefix("change_")) {
         ("tokens_per_second_per_user", _) => "tok/s/user".to_owned(),
         ("tokens_per_second_per_gpu", _) => "tok/s/GPU".to_owned(),
-        (_, Some(metric)) => format!("change of {}, B against A", in_words(metric)),
-        _ => in_words(key),
+        (_, Some(metric)) => format!("change of {}, B against A", key_label(metric)),
+        _ => key_label(key),
     }
 }
 

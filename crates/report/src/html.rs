@@ -16,28 +16,13 @@ pub(crate) use self::distributions::distributions;
 pub(crate) use self::figure::Figures;
 pub use self::hero::{Head, Tone};
 use crate::plots::Chart;
-use crate::style::{harmless_line, short};
+pub use crate::style::escape;
+use crate::style::short;
 use crate::tables::markdown::{Table, plain};
 
 const STYLE: &str = include_str!("html/page.css");
 const DRAW: &str = include_str!("html/draw.js");
 const FIGURES: &str = include_str!("html/figures.js");
-
-/// `text` as HTML text or attribute value; control and bidirectional characters are made visible.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in harmless_line(text).chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
-}
 
 /// JSON text that cannot end its script element.
 pub(crate) fn in_script(json: &str) -> String {

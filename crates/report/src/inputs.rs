@@ -29,7 +29,7 @@ pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a 
 
 /// Says that some runs of the same requests found them in the server's prefix cache and others did not.
 fn cold_and_warm(results: &[&Dict]) -> Option<String> {
-    let of = |result: &&Dict| Some((ResultFields(result).own("workload")?.as_str()?.to_owned(), hit_rate(result)?));
+    let of = |result: &&Dict| Some((ResultFields(result).tacho("workload")?.as_str()?.to_owned(), hit_rate(result)?));
     let rates = by_key(results.iter().filter_map(of)).into_iter().map(|(_, rates)| {
         let end = |pick: fn(f64, f64) -> f64| rates.iter().copied().reduce(pick).unwrap_or_default();
         (end(f64::min), end(f64::max))
@@ -56,7 +56,7 @@ pub fn cache_difference<'a>(
 }
 
 fn hit_rate(result: &Dict) -> Option<f64> {
-    ResultFields(result).own("server_metrics")?.get("prefix_cache_hit_rate").and_then(Value::as_f64)
+    ResultFields(result).tacho("server_metrics")?.get("prefix_cache_hit_rate").and_then(Value::as_f64)
 }
 
 /// The severe warnings of runs, one line per code.

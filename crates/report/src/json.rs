@@ -5,10 +5,10 @@ mod fields;
 pub(crate) mod full_concurrency;
 mod metrics;
 mod outputs;
-mod own;
 mod save;
 mod schema;
 mod server;
+mod tacho;
 pub(crate) mod telemetry;
 
 use std::io::{self, Write};
@@ -18,27 +18,12 @@ use tacho_core::view;
 use tacho_metrics::{RateChange, Samples, TaskSummary};
 use tacho_record::{RunRecord, metric::Part};
 
+pub use self::columns::Detail;
 pub(crate) use self::metrics::statistics_fields;
 use self::metrics::{Latencies, Metrics, latency_fields, metric_fields};
 pub use self::save::{SaveMode, save, try_writing, write_text, write_whole};
 pub use self::schema::schema;
 use self::{columns::List, fields::Fields};
-
-/// How much of single requests a file contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub enum Detail {
-    /// Latencies and waits only.
-    Brief,
-    /// Everything, with texts and token times (`--save-detailed`).
-    PerRequest,
-}
-
-impl Detail {
-    /// A value that only a detailed file has.
-    fn per_request<T>(self, value: impl FnOnce() -> T) -> Option<T> {
-        (self == Detail::PerRequest).then(value)
-    }
-}
 
 /// The content of a result file. Per-request arrays are rendered only when it is written.
 pub struct ResultFile<'a> {
@@ -51,15 +36,15 @@ impl<'a> ResultFile<'a> {
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
-            if let Some(window) = own::full_concurrency(record, true) {
+            if let Some(window) = tacho::full_concurrency(record, true) {
                 file.fields.set("steady_state", window);
             }
-            let mut own = Fields::default();
-            own.update(&own::Own::of(record, detail));
+            let mut tacho = Fields::default();
+            tacho.update(&tacho::TachoPart::of(record, detail));
             if detail == Detail::PerRequest {
-                list_fields(&mut own, record, columns::OWN);
+                list_fields(&mut tacho, record, columns::TACHO);
             }
-            file.fields.set("tacho", own);
+            file.fields.set("tacho", tacho);
         }
         file
     }

@@ -37,15 +37,15 @@ pub fn text(record: &OfflineRecord) -> String {
 /// The result file: vLLM's keys, then tacho's own.
 pub fn json(record: &OfflineRecord) -> Value {
     let model = record.model_id.as_str();
-    let (mut dict, mut own) = match &record.measured {
+    let (mut dict, mut tacho) = match &record.measured {
         OfflineKind::Latency(latency) => latency::keys(latency, model),
         OfflineKind::Startup(startup) => startup::keys(startup, model),
         OfflineKind::Throughput(throughput) => throughput::keys(throughput, model),
         OfflineKind::MmProcessor(processor) => mm_processor::keys(processor, model),
         OfflineKind::Profile => (Dict::new(), Dict::new()),
     };
-    own.update(&engine_keys(&record.engine));
-    dict.set("tacho", own);
+    tacho.update(&engine_keys(&record.engine));
+    dict.set("tacho", tacho);
     Value::Dict(dict)
 }
 

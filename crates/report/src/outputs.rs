@@ -81,7 +81,7 @@ pub(crate) fn section(record: &RunRecord) -> String {
         format!(
             "<tr><th>{}</th><td>{}</td><td class=\"n\">{}</td><td>{} – {}</td><td class=\"n\">{}</td></tr>\n",
             escape(&question.factor),
-            question.answer.word(),
+            question.answer.name(),
             points(question),
             escape(more),
             escape(less),

@@ -4,6 +4,7 @@
 mod chart;
 pub mod dataset;
 mod font;
+mod labels;
 pub mod load;
 mod panel;
 pub mod pareto;
@@ -13,11 +14,11 @@ mod scene;
 pub mod search;
 mod svg;
 pub mod sweep;
-mod words;
 
 pub use chart::Chart;
 pub(crate) use chart::{LegendEntry, draw_legend, legend_width};
 pub(crate) use font::{fit as fit_text, width as text_width};
+pub(crate) use labels::{bare, key_label, value_text};
 pub(crate) use panel::{AxisSpec, Bar, Grid, Marker, Panel, Rect, Series};
 pub use pixels::png;
 pub use scale::ScaleKind;
@@ -25,4 +26,3 @@ pub(crate) use scale::number;
 pub use scene::Scene;
 pub(crate) use scene::{Anchor, Color, Shape, Stroke, category, sequence};
 pub use svg::svg;
-pub(crate) use words::{bare, in_words, value_text};

@@ -1,21 +1,21 @@
 //! The texts of a run's notes: in vLLM's wording for programs, and for people.
 
 use tacho_core::event::{Note, Work};
-use tacho_core::{json::quoted, secret::redact_words};
+use tacho_core::{json::quoted, secret::redact_args};
 
 use crate::{style::command_lines, tables::markdown::Table};
 
 /// The text of a note in vLLM's wording; may have several lines. Commands are as Python prints a list.
 pub fn of(note: &Note) -> String {
-    text(note, &|words| {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        format!("[{}]", words.join(", "))
+    text(note, &|args| {
+        let args: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+        format!("[{}]", args.join(", "))
     })
 }
 
 /// The text of a note for a terminal of this width, with commands that can be copied.
 pub fn for_person(note: &Note, width: usize) -> String {
-    text(note, &|words| command_lines(words, width.saturating_sub(BEFORE)))
+    text(note, &|args| command_lines(args, width.saturating_sub(BEFORE)))
 }
 
 /// Columns for the text before a command.
@@ -23,7 +23,7 @@ const BEFORE: usize = 20;
 
 fn text(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
     match note {
-        Note::Command(title, words) => format!("{title}{}", command(&redact_words(words))),
+        Note::Command(title, args) => format!("{title}{}", command(&redact_args(args))),
         Note::Table { headings, rows } => {
             Table { headings: headings.clone(), rows: rows.clone() }.markdown().trim_end().to_owned()
         }

@@ -137,14 +137,14 @@ pub fn grouped(number: i64) -> String {
 }
 
 /// A command as one line, quoted for a shell.
-pub fn command_line(words: &[String]) -> String {
-    quoted(words).join(" ")
+pub fn command_line(args: &[String]) -> String {
+    quoted(args).join(" ")
 }
 
 /// A command in lines of about this width, continued for a shell.
-pub fn command_lines(words: &[String], width: usize) -> String {
+pub fn command_lines(args: &[String], width: usize) -> String {
     let mut lines = vec![String::new()];
-    for word in quoted(words) {
+    for word in quoted(args) {
         let last = lines.last_mut().expect("never empty");
         if last.is_empty() {
             *last = word;
@@ -155,6 +155,22 @@ pub fn command_lines(words: &[String], width: usize) -> String {
         }
     }
     lines.join(" \\\n    ")
+}
+
+/// `text` as HTML text or attribute value; control and bidirectional characters are made visible.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in harmless_line(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -183,10 +199,10 @@ mod tests {
 
     #[test]
     fn commands_can_be_typed_again() {
-        let words = ["tacho", "serve", "--extra-body", "{\"a\": 1}", "it's", ""].map(str::to_owned);
-        assert_eq!(command_line(&words), "tacho serve --extra-body '{\"a\": 1}' 'it'\\''s' ''");
+        let args = ["tacho", "serve", "--extra-body", "{\"a\": 1}", "it's", ""].map(str::to_owned);
+        assert_eq!(command_line(&args), "tacho serve --extra-body '{\"a\": 1}' 'it'\\''s' ''");
         assert_eq!(
-            command_lines(&words, 12),
+            command_lines(&args, 12),
             "tacho serve \\\n    --extra-body \\\n    '{\"a\": 1}' \\\n    'it'\\''s' ''"
         );
     }

@@ -92,9 +92,9 @@ pub fn word(worst: Option<Severity>) -> &'static str {
 
 /// The word for a result file; `None` if it does not say whether it can be trusted.
 pub(crate) fn stored_worst(run: &StoredRun) -> Option<Severity> {
-    let own = run.fields.get("tacho");
+    let tacho = run.fields.get("tacho");
     let count = |key: &str| run.fields.get(key).and_then(Value::as_i64).unwrap_or(0) as u64;
-    let client = own.and_then(|own| own.get("client")?.text("word")).unwrap_or_default();
+    let client = tacho.and_then(|tacho| tacho.get("client")?.text("word")).unwrap_or_default();
     let share = failed_share(count("failed"), count("completed"));
     let caveats = run.view().caveats().unwrap_or_default();
     let severities = caveats.iter().map(|caveat| severity_in(&caveat.kind, share, client));

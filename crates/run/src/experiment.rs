@@ -3,6 +3,7 @@
 //! files.
 
 mod archive;
+mod args;
 mod capacity;
 mod error;
 mod grid;
@@ -11,9 +12,10 @@ mod level;
 mod process;
 mod server;
 mod session;
-mod words;
 
 pub use archive::{Archive, Bench, Host, Style, Tools};
+pub(crate) use args::{UNLIMITED_RATE, spelled};
+pub use args::{apply, option, split};
 pub use capacity::Capacity;
 pub use error::{Error, Failure};
 pub use grid::{Links, ParamSet, parse_params};
@@ -24,5 +26,3 @@ pub use process::{Processes, Supervised, program_exists};
 pub use server::{Address, AfterBench, ProcessHost, ResetKind, Running, Slot, answers};
 pub use session::Report;
 pub(crate) use session::{Point, Session, Stop};
-pub(crate) use words::{UNLIMITED_RATE, spelled};
-pub use words::{apply, option, split};

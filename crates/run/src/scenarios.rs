@@ -9,4 +9,4 @@ mod structured;
 pub use online::{Documents, Online, Pass, run_batches};
 pub(crate) use score::Constraint;
 use score::Judge;
-pub use structured::{answers, save};
+pub use structured::{responses, save};

@@ -78,11 +78,12 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// The fraction of the response after which it happens, if it happens within the response.
-    pub(crate) fn place(self) -> Option<f64> {
+    pub(crate) fn fraction(self) -> Option<f64> {
         match self {
-            Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _) => {
-                Some(place)
-            }
+            Fault::StreamError(fraction)
+            | Fault::Disconnect(fraction)
+            | Fault::Truncate(fraction)
+            | Fault::Stall(fraction, _) => Some(fraction),
             Fault::None | Fault::Error => None,
         }
     }
@@ -116,14 +117,14 @@ impl FaultSpec {
     pub(crate) fn of(&self, ordinal: u64) -> Fault {
         let words = [self.seed as u32, (self.seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
         let mut generator = Generator::from_sequence(&SeedSequence::from_words(&words));
-        let place = generator.random();
+        let fraction = generator.random();
         let mut is_hit = |rate: f64| generator.random() < rate;
         let kinds = [
             (is_hit(self.error_rate), Fault::Error),
-            (is_hit(self.stream_error_rate), Fault::StreamError(place)),
-            (is_hit(self.disconnect_rate), Fault::Disconnect(place)),
-            (is_hit(self.truncate_rate), Fault::Truncate(place)),
-            self.stall.map_or((false, Fault::None), |(rate, pause)| (is_hit(rate), Fault::Stall(place, pause))),
+            (is_hit(self.stream_error_rate), Fault::StreamError(fraction)),
+            (is_hit(self.disconnect_rate), Fault::Disconnect(fraction)),
+            (is_hit(self.truncate_rate), Fault::Truncate(fraction)),
+            self.stall.map_or((false, Fault::None), |(rate, pause)| (is_hit(rate), Fault::Stall(fraction, pause))),
         ];
         kinds.into_iter().find_map(|(hit, fault)| hit.then_some(fault)).unwrap_or(Fault::None)
     }

@@ -103,6 +103,19 @@ const BANNED_NAMES: &[(&str, &str)] = &[
     ("COUSINS", "SIMILAR_FLAGS"),
 ];
 
+/// Names that say less than the thing has a name for, what to write instead, and how many are left. New ones are errors:
+/// the numbers only fall.
+const FADING_NAMES: &[(&str, &str, usize)] = &[
+    ("own", "tacho, declared, local, or the thing", 78),
+    ("given", "is_set, or the thing", 53),
+    ("words", "args, or the kind of words", 69),
+    ("place", "index, position, path or location", 16),
+    ("places", "indices, positions or locations", 5),
+    ("refused", "rejected, invalid or error", 14),
+    ("answer", "response, output or result", 30),
+    ("answers", "responses, outputs or results", 23),
+];
+
 /// Maximum words of a paragraph; lists and tables count by item.
 const MAX_PARAGRAPH: usize = 90;
 
@@ -360,6 +373,16 @@ fn names_use_the_terms_of_the_field() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn vague_names_get_fewer() {
+    let sources = sources();
+    let lines = || sources.iter().flat_map(|(_, source)| source.lines());
+    for (name, instead, left) in FADING_NAMES {
+        let found = lines().filter(|line| !line.trim_start().starts_with("//") && defines(line, name)).count();
+        assert!(found <= *left, "{found} definitions are named `{name}`, {left} are known: write {instead}");
+    }
 }
 
 #[test]

@@ -125,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_packed_file_that_grows_without_end_is_refused() {
-        let refused = unpack_within(Path::new("t.jsonl.gz"), std::io::repeat(b'\n'), 5 << 20, 8).unwrap_err();
-        assert!(matches!(refused, Error::Unpacked { limit: 5_242_880, .. }), "{refused}");
+        let error = unpack_within(Path::new("t.jsonl.gz"), std::io::repeat(b'\n'), 5 << 20, 8).unwrap_err();
+        assert!(matches!(error, Error::Unpacked { limit: 5_242_880, .. }), "{error}");
     }
 
     #[test]
     fn a_packed_line_without_end_is_refused_before_it_is_read() {
         let endless = || (&b"{}\n"[..]).chain(std::io::repeat(b'a'));
-        let refused = unpack_within(Path::new("t.jsonl.gz"), endless(), MAX_UNPACKED, 3 << 20).unwrap_err();
-        assert!(matches!(refused, Error::LongLine { line: 2, limit: 3_145_728, .. }), "{refused}");
+        let error = unpack_within(Path::new("t.jsonl.gz"), endless(), MAX_UNPACKED, 3 << 20).unwrap_err();
+        assert!(matches!(error, Error::LongLine { line: 2, limit: 3_145_728, .. }), "{error}");
         let rows = "a line\n".repeat(1 << 19);
         let read = unpack_within(Path::new("t.jsonl.gz"), rows.as_bytes(), MAX_UNPACKED, 8).unwrap();
         assert_eq!(read, rows.as_bytes());

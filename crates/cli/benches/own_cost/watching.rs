@@ -71,19 +71,19 @@ struct Row {
 impl Row {
     fn of(address: &str, rate: usize, requests: usize, flags: &[&str]) -> Row {
         let directory = tempfile::tempdir().unwrap();
-        let mut words: Vec<String> =
+        let mut args: Vec<String> =
             [TACHO, "serve", "--base-url", address, "--model", "gpt2", "--random-input-len", "64"]
                 .map(str::to_owned)
                 .to_vec();
-        words.extend(
+        args.extend(
             ["--random-output-len", &TOKENS.to_string(), "--request-rate", &rate.to_string()].map(str::to_owned),
         );
-        words.extend(
+        args.extend(
             ["--num-prompts", &requests.to_string(), "--save-result", "--result-filename", "r.json"].map(str::to_owned),
         );
-        words.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let before = system::cpu_time_of_children();
-        client(&words, directory.path());
+        client(&args, directory.path());
         let cpu = system::cpu_time_of_children() - before;
         let text = std::fs::read_to_string(directory.path().join("r.json")).unwrap();
         let result: Value = serde_json::from_str(&text).unwrap();
@@ -101,17 +101,17 @@ impl Row {
 }
 
 /// Runs a client to completion, with a terminal if it needs one, and with a reader if it has a web page.
-fn client(words: &[String], directory: &Path) {
-    let mut command = match words.iter().any(|word| word == "--live") {
+fn client(args: &[String], directory: &Path) {
+    let mut command = match args.iter().any(|word| word == "--live") {
         // Its standard error is the terminal provided by `script`, whose output is read here.
         true => {
             let mut command = Command::new("script");
-            command.args(["-qefc", &format!("stty rows 50 cols 200; {}", words.join(" ")), "/dev/null"]);
+            command.args(["-qefc", &format!("stty rows 50 cols 200; {}", args.join(" ")), "/dev/null"]);
             command
         }
         false => {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
+            let mut command = Command::new(&args[0]);
+            command.args(&args[1..]);
             command
         }
     };
@@ -127,7 +127,7 @@ fn client(words: &[String], directory: &Path) {
     let readers = [follow(Box::new(out)), follow(Box::new(err))];
     let status = child.wait().unwrap();
     let said: Vec<String> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
-    assert!(status.success(), "{words:?}: {}", said.join("\n"));
+    assert!(status.success(), "{args:?}: {}", said.join("\n"));
 }
 
 /// Reads a stream to its end; if it names a web page, reads the page's events too.

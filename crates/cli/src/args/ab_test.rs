@@ -31,7 +31,7 @@ pub(crate) static TABLE: Table = Table {
         --max-regression --block --budget --cmd-a --cmd-b --max-failures --confidence --html --num-prompts \
         --request-rate --max-concurrency --seed --dataset-name --random-input-len --random-output-len \
         --save-result --result-dir",
-    refused: ONE_RUN,
+    rejected: ONE_RUN,
     groups: &joined::<_, { 1 + serve::GROUPS.len() }>(&AB_TEST, &[&[&AB_TEST], serve::GROUPS]),
     flags: rows!(&[HELP], FLAGS, serve::FLAGS),
     ..Table::PLAIN
@@ -109,12 +109,12 @@ impl AbTestArgs {
         v.check()?;
         let flags = AbTestFlags::parse(v)?;
         for (flag, instead) in SET {
-            if v.is_given(flag) {
+            if v.is_set(flag) {
                 return Err(ArgumentError::other(format!("{flag}: {instead}")).into());
             }
         }
         let servers = servers(&flags)?;
-        let given = v.given_of(LENGTHS).next();
+        let given = v.set_of(LENGTHS).next();
         if let Some(other) = given.filter(|_| flags.block.is_some()) {
             return Err(ArgumentError::Together { flag: "--block", other }.into());
         }

@@ -38,24 +38,24 @@ flags! {
     /// The settings of vLLM's script. Each is also an environment variable.
     TuneFlags {
         SETTINGS [
-            base: Given<String> = tacho(&["--base"], Str, "DIR", DefaultValue::Str("."), &TUNING, "Directory of the results, in DIR/auto-benchmark (BASE).");
-            model: Given<String> = tacho(&["--model"], Str, "NAME", DefaultValue::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "Model to serve (MODEL).");
-            system: Given<String> = tacho(&["--system"], Str, "NAME", DefaultValue::Str("TPU"), &TUNING, "Kind of machine, for the record only (SYSTEM).");
-            tp: Given<String> = tacho(&["--tp"], Str, "N", DefaultValue::Str("1"), &TUNING, "Tensor parallel size (TP).");
-            download_dir: Given<String> = tacho(&["--download-dir"], Str, "DIR", DefaultValue::Str(""), &TUNING, "Directory of downloaded models (DOWNLOAD_DIR).");
-            input_len: Given<String> = tacho(&["--input-len"], Str, "TOKENS", DefaultValue::Str("4000"), &LOAD, "Prompt length in tokens (INPUT_LEN).");
-            output_len: Given<String> = tacho(&["--output-len"], Str, "TOKENS", DefaultValue::Str("16"), &LOAD, "Output length in tokens (OUTPUT_LEN).");
-            max_model_len: Given<String> = tacho(&["--max-model-len"], Str, "TOKENS", DefaultValue::Str("4096"), &LOAD,
+            base: FlagValue<String> = tacho(&["--base"], Str, "DIR", DefaultValue::Str("."), &TUNING, "Directory of the results, in DIR/auto-benchmark (BASE).");
+            model: FlagValue<String> = tacho(&["--model"], Str, "NAME", DefaultValue::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "Model to serve (MODEL).");
+            system: FlagValue<String> = tacho(&["--system"], Str, "NAME", DefaultValue::Str("TPU"), &TUNING, "Kind of machine, for the record only (SYSTEM).");
+            tp: FlagValue<String> = tacho(&["--tp"], Str, "N", DefaultValue::Str("1"), &TUNING, "Tensor parallel size (TP).");
+            download_dir: FlagValue<String> = tacho(&["--download-dir"], Str, "DIR", DefaultValue::Str(""), &TUNING, "Directory of downloaded models (DOWNLOAD_DIR).");
+            input_len: FlagValue<String> = tacho(&["--input-len"], Str, "TOKENS", DefaultValue::Str("4000"), &LOAD, "Prompt length in tokens (INPUT_LEN).");
+            output_len: FlagValue<String> = tacho(&["--output-len"], Str, "TOKENS", DefaultValue::Str("16"), &LOAD, "Output length in tokens (OUTPUT_LEN).");
+            max_model_len: FlagValue<String> = tacho(&["--max-model-len"], Str, "TOKENS", DefaultValue::Str("4096"), &LOAD,
                 "Maximum tokens of prompt and output (MAX_MODEL_LEN).");
-            min_cache_hit_pct: Given<String> = tacho(&["--min-cache-hit-pct"], Str, "PERCENT", DefaultValue::Str("0"), &LOAD,
+            min_cache_hit_pct: FlagValue<String> = tacho(&["--min-cache-hit-pct"], Str, "PERCENT", DefaultValue::Str("0"), &LOAD,
                 "Shared prefix, as a percentage of each prompt (MIN_CACHE_HIT_PCT).");
-            max_latency_allowed_ms: Given<String> = tacho(&["--max-latency-allowed-ms"], Str, "MS", DefaultValue::Str("100000000000"), &LOAD,
+            max_latency_allowed_ms: FlagValue<String> = tacho(&["--max-latency-allowed-ms"], Str, "MS", DefaultValue::Str("100000000000"), &LOAD,
                 "Maximum p99 end-to-end latency (MAX_LATENCY_ALLOWED_MS).");
-            num_seqs_list: Given<Vec<String>> = tacho(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
+            num_seqs_list: FlagValue<Vec<String>> = tacho(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
                 "Values of max_num_seqs to try (NUM_SEQS_LIST; default: 128 256).");
-            num_batched_tokens_list: Given<Vec<String>> = tacho(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
+            num_batched_tokens_list: FlagValue<Vec<String>> = tacho(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
                 "Values of max_num_batched_tokens to try (NUM_BATCHED_TOKENS_LIST; default: 512 1024 2048 4096).");
-            vllm_logging_level: Given<String> = tacho(&["--vllm-logging-level"], Str, "LEVEL", DefaultValue::Str("INFO"), &TUNING,
+            vllm_logging_level: FlagValue<String> = tacho(&["--vllm-logging-level"], Str, "LEVEL", DefaultValue::Str("INFO"), &TUNING,
                 "Log level of the server (VLLM_LOGGING_LEVEL).");
         ]
     }
@@ -144,18 +144,18 @@ impl AutoTuneArgs {
             let environment = || std::env::var(variable).ok().filter(|text| !text.is_empty());
             entry(variable).or(typed).or_else(environment)
         };
-        let text = |variable: &str, flag: &Given<String>| {
+        let text = |variable: &str, flag: &FlagValue<String>| {
             given(variable, flag.typed().cloned()).unwrap_or_else(|| flag.value.clone())
         };
-        let whole = |variable: &'static str, flag: &Given<String>| number(variable, &text(variable, flag));
-        let list = |variable: &'static str, flag: &Given<Vec<String>>, default: &str| {
-            let typed = flag.typed().map(|words| words.join(" "));
-            let words = given(variable, typed).unwrap_or_else(|| default.to_owned());
-            let parts = words.split([' ', ',', '\t', '\n']).filter(|part| !part.is_empty());
+        let whole = |variable: &'static str, flag: &FlagValue<String>| number(variable, &text(variable, flag));
+        let list = |variable: &'static str, flag: &FlagValue<Vec<String>>, default: &str| {
+            let typed = flag.typed().map(|args| args.join(" "));
+            let list = given(variable, typed).unwrap_or_else(|| default.to_owned());
+            let parts = list.split([' ', ',', '\t', '\n']).filter(|part| !part.is_empty());
             let numbers: Vec<u64> = parts.map(|part| number(variable, part)).collect::<Result<_, _>>()?;
             match numbers.iter().all(|&number| number > 0) && !numbers.is_empty() {
                 true => Ok(numbers),
-                false => Err(ArgumentError::range(variable, words, "whole numbers above 0")),
+                false => Err(ArgumentError::range(variable, list, "whole numbers above 0")),
             }
         };
         let max_latency_text = text("MAX_LATENCY_ALLOWED_MS", &flags.max_latency_allowed_ms);
@@ -212,13 +212,13 @@ fn number(variable: &'static str, text: &str) -> Result<u64, ArgumentError> {
 }
 
 fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgError> {
-    let mut words = Vec::<String>::from_flag(setting);
-    if words.len() > 2 {
-        let error = UsageError::Unrecognized { tokens: words.split_off(2) };
+    let mut argv = Vec::<String>::from_flag(setting);
+    if argv.len() > 2 {
+        let error = UsageError::Unrecognized { tokens: argv.split_off(2) };
         return Err(ArgError::Usage { command: TABLE.command, error });
     }
-    let mut words = words.into_iter();
-    Ok(words.next().map(|file| (PathBuf::from(file), words.next())))
+    let mut argv = argv.into_iter();
+    Ok(argv.next().map(|file| (PathBuf::from(file), argv.next())))
 }
 
 fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentError> {

@@ -52,7 +52,7 @@ flags! {
 }
 
 fn file(setting: Setting<'_>) -> Result<BackendKind, Error> {
-    let name = setting.value.as_list().and_then(|words| words.first()?.as_str()).unwrap_or_default();
+    let name = setting.value.as_list().and_then(|args| args.first()?.as_str()).unwrap_or_default();
     BackendKind::from_file(Path::new(name)).map_err(|error| Error::Refused(Box::new(error)))
 }
 
@@ -68,7 +68,7 @@ pub(crate) static INIT_TABLE: Table = Table {
 flags! {
     InitFlags {
         NAMES [
-            words: Vec<String> = tacho(&["NAME"], Rest(1), "NAME", Unset, &OUTPUT,
+            name: Vec<String> = tacho(&["NAME"], Rest(1), "NAME", Unset, &OUTPUT,
                 "The built-in backend. `tacho backend list` shows which ones can be written as a file.").required();
         ]
     }
@@ -76,7 +76,7 @@ flags! {
 
 /// The file of `tacho backend init`.
 pub(crate) fn init(values: &Values) -> Result<&'static str, ArgError> {
-    let value = InitFlags::from(values).words.concat();
+    let value = InitFlags::from(values).name.concat();
     let choices = BUILT_IN_FILES.iter().map(|(name, _)| *name).collect();
     let command = INIT_TABLE.command;
     let unknown =

@@ -125,7 +125,7 @@ impl ReproduceArgs {
         let mut connection = Values::defaults(&serve::TABLE);
         connection.take_over(values);
         ["--num-runs", "--result-dir"].iter().for_each(|name| connection.forget(name));
-        if !connection.is_given("--base-url") && !connection.is_given("--sim") {
+        if !connection.is_set("--base-url") && !connection.is_set("--sim") {
             return Err(super::compare::missing(&REPRODUCE_TABLE, "--base-url"));
         }
         Ok(ReproduceArgs { flags: ReproduceFlags::parse(values)?, connection })

@@ -33,7 +33,7 @@ pub(crate) static TABLE: Table = Table {
         --slo --by --load --target --budget --precision --base-url --host --port --sim --backend --api-key \
         --model --tokenizer --seed --dataset-name --dataset-path --random-input-len --random-output-len \
         --gpu-hour-price --gpus --result-dir --live",
-    refused: ONE_RUN | SETS_LEVEL | SETS_LENGTH,
+    rejected: ONE_RUN | SETS_LEVEL | SETS_LENGTH,
     groups: &joined::<_, { 1 + serve::GROUPS.len() }>(&CAPACITY, &[&[&CAPACITY], serve::GROUPS]),
     flags: rows!(&[HELP], FLAGS, serve::FLAGS),
     ..Table::PLAIN
@@ -76,13 +76,13 @@ impl CapacityArgs {
         let own = ["--result-dir", "--result-filename", "--save-result"];
         own.into_iter().chain(history::FLAGS.iter().map(Flag::long)).for_each(|name| run.forget(name));
         run.put("--metric-percentiles", Value::from(percentiles(&run, &flags.slos)));
-        if flags.by == LoadVariable::Sessions && !run.is_given("--sessions") {
+        if flags.by == LoadVariable::Sessions && !run.is_set("--sessions") {
             return Err(ArgumentError::other("--by sessions needs --sessions FILE").into());
         }
         let mut command = vec!["tacho".to_owned(), "serve".to_owned()];
-        command.extend(run.given_words());
+        command.extend(run.set_args());
         // Some load, so that the run is not that of `--sim` without one. Sessions are a load, and exclude a number of prompts.
-        if !run.is_given("--sessions") {
+        if !run.is_set("--sessions") {
             run.put("--num-prompts", Value::Int(1));
         }
         let (live, history) = (LiveArgs::from(values), HistoryArgs::from(values));

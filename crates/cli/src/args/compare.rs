@@ -29,7 +29,7 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     CompareFlags? {
         FLAGS [
-            words: Vec<PathBuf> = tacho(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
+            positional: Vec<PathBuf> = tacho(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
                 "Results; the first one is the baseline. Files of vLLM or tacho, benchmark_results.json tables, or directories of them.");
             base: i64 = tacho(&["--base"], Int, "N", DefaultValue::Int(1), &INPUT, "Number of the result that is the baseline.");
             metrics: Option<Vec<String>> = tacho(&["--metrics"], Str, "KEYS", Unset, &INPUT,
@@ -48,8 +48,8 @@ flags! {
                 "Column of the load level. The request rate (qps) if no result has a concurrency limit.");
             latency: String = tacho(&["--latency", "-l"], Str, "WHICH", DefaultValue::Str("p99"), &INPUT,
                 "Latencies in the tables: median, or the 99th percentiles for anything else.");
-            ttft_max_ms: Given<f64> = tacho(&["--ttft-max-ms"], Float, "MS", DefaultValue::Float(3000.0), &LIMITS, "Maximum TTFT.");
-            tpot_max_ms: Given<f64> = tacho(&["--tpot-max-ms"], Float, "MS", DefaultValue::Float(100.0), &LIMITS, "Maximum TPOT.");
+            ttft_max_ms: FlagValue<f64> = tacho(&["--ttft-max-ms"], Float, "MS", DefaultValue::Float(3000.0), &LIMITS, "Maximum TTFT.");
+            tpot_max_ms: FlagValue<f64> = tacho(&["--tpot-max-ms"], Float, "MS", DefaultValue::Float(100.0), &LIMITS, "Maximum TPOT.");
             ttft_slack_pct: f64 = tacho(&["--ttft-slack-pct"], Float, "PERCENT", DefaultValue::Float(5.0), &LIMITS, "Tolerance above the TTFT limit.");
             tpot_slack_pct: f64 = tacho(&["--tpot-slack-pct"], Float, "PERCENT", DefaultValue::Float(5.0), &LIMITS, "Tolerance above the TPOT limit.");
             html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &OUTPUT,
@@ -78,8 +78,8 @@ pub(crate) struct CompareArgs {
 impl CompareArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = CompareFlags::parse(v)?;
-        let as_script = flags.words.is_empty();
-        let mut files = [flags.words, flags.more].concat();
+        let as_script = flags.positional.is_empty();
+        let mut files = [flags.positional, flags.more].concat();
         if files.is_empty() {
             return Err(missing(&TABLE, "FILE"));
         }
@@ -95,7 +95,7 @@ impl CompareArgs {
             confidence: flags.confidence,
             margin: flags.margin.unwrap_or_default(),
             noise: flags.assume_noise,
-            limits_set: as_script || flags.ttft_max_ms.is_given || flags.tpot_max_ms.is_given,
+            limits_set: as_script || flags.ttft_max_ms.is_set || flags.tpot_max_ms.is_set,
             debug: flags.debug,
             plots: flags.plot.unwrap_or(true),
         };

@@ -73,7 +73,7 @@ impl FitArgs {
         if args.results.is_empty() && args.base_url.is_none() {
             return Err(missing(&TABLE, "RESULT or --base-url"));
         }
-        if let Some(flag) = v.given_of(sign_in::names()).next().filter(|_| args.base_url.is_none()) {
+        if let Some(flag) = v.set_of(sign_in::names()).next().filter(|_| args.base_url.is_none()) {
             return Err(ArgumentError::Alone { flag, other: "--base-url" }.into());
         }
         args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;

@@ -52,13 +52,13 @@ flags! {
 impl GateArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = GateArgs::parse(v)?;
-        let mut words = std::mem::take(&mut args.sides).into_iter();
+        let mut sides = std::mem::take(&mut args.sides).into_iter();
         for (side, what) in [(&mut args.base, "BASE"), (&mut args.new, "NEW")] {
             if side.is_empty() {
-                side.push(words.next().ok_or_else(|| missing(&TABLE, what))?);
+                side.push(sides.next().ok_or_else(|| missing(&TABLE, what))?);
             }
         }
-        let tokens: Vec<String> = words.map(|path| path.display().to_string()).collect();
+        let tokens: Vec<String> = sides.map(|path| path.display().to_string()).collect();
         if !tokens.is_empty() {
             return Err(ArgError::Usage { command: TABLE.command, error: UsageError::Unrecognized { tokens } });
         }

@@ -83,7 +83,7 @@ pub(crate) static SHOW_TABLE: Table = table(
 flags! {
     ShowArgs? {
         SHOW [
-            words: Vec<String> = tacho(&["ID"], Rest(1), "ID", Unset, &OPTIONS,
+            ids: Vec<String> = tacho(&["ID"], Rest(1), "ID", Unset, &OPTIONS,
                 "The entry: the start of its id or of its commit.").required();
             history: History = PLACE => history;
             filter: Pairs = FILTER => pairs;
@@ -130,7 +130,7 @@ pub(crate) static DIFF_TABLE: Table = table(
 flags! {
     DiffArgs? {
         DIFF [
-            words: Vec<String> = tacho(&["ID ID"], Rest(2), "ID ID", Unset, &OPTIONS,
+            ids: Vec<String> = tacho(&["ID ID"], Rest(2), "ID ID", Unset, &OPTIONS,
                 "The baseline and the candidate: the start of their ids or commits.").required();
             history: History = PLACE => history;
             filter: Pairs = FILTER => pairs;

@@ -125,16 +125,16 @@ impl MultiTurnArgs {
     }
 
     fn check(&self) -> Result<(), ArgumentError> {
-        let refused = |flag, value: f64, allowed| Err(ArgumentError::range(flag, value, allowed));
+        let invalid = |flag, value: f64, allowed| Err(ArgumentError::range(flag, value, allowed));
         let (min, max) = (self.limit_min_tokens, self.limit_max_tokens);
         if (min > 0 || max > 0) && (min < 1 || max < 1 || min > max) {
-            return refused("--limit-min-tokens", min as f64, "both limits of 1 or more, the least at most the most");
+            return invalid("--limit-min-tokens", min as f64, "both limits of 1 or more, the least at most the most");
         }
         if self.request_timeout_sec.is_nan() || self.request_timeout_sec <= 0.0 {
-            return refused("--request-timeout-sec", self.request_timeout_sec, "more than 0");
+            return invalid("--request-timeout-sec", self.request_timeout_sec, "more than 0");
         }
         if self.request_rate.is_nan() || self.request_rate < 0.0 {
-            return refused("--request-rate", self.request_rate, "0 or more");
+            return invalid("--request-rate", self.request_rate, "0 or more");
         }
         let clients = self.num_clients as i64;
         let limits = [
@@ -142,7 +142,7 @@ impl MultiTurnArgs {
             ("--max-num-requests", self.max_num_requests),
         ];
         match limits.into_iter().find_map(|(flag, limit)| Some((flag, limit.filter(|limit| *limit < clients)?))) {
-            Some((flag, limit)) => refused(flag, limit as f64, "at least one per client"),
+            Some((flag, limit)) => invalid(flag, limit as f64, "at least one per client"),
             None => Ok(()),
         }
     }

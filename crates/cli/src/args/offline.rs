@@ -19,7 +19,7 @@ use super::shared::live::{self, LiveArgs};
 use super::shared::{first_entries, logging_entries};
 use dataset::SourceArgs;
 pub(crate) use rows::WorkerArgs;
-use rows::{DISABLE_DETOKENIZE, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RUN, SIM, WORKER_ROWS};
+use rows::{DISABLE_DETOKENIZE, LIVE, LOG, N, NSYS, OUTPUT_JSON, PROFILE, RUN, SIM, TACHO, WORKER_ROWS};
 
 flags! {
     /// Arguments of several offline commands. A command without one of the flags has its default.
@@ -149,7 +149,7 @@ pub(crate) static LATENCY_TABLE: Table = Table {
         ("tacho latency --model Qwen/Qwen3-8B --batch-size 1 --input-len 512", "one prompt at a time through vLLM"),
         ("tacho latency --sim --num-iters 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &TACHO, &LIVE, &ENGINE, &CAPACITY],
     flags: rows!(
         &[HELP],
         BATCH,
@@ -207,7 +207,7 @@ pub(crate) static STARTUP_TABLE: Table = Table {
         ("tacho startup --model Qwen/Qwen3-8B --num-iters-cold 1", "one cold start, three warm ones"),
         ("tacho startup --sim", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY, &LIVE],
+    groups: &[&RUN, &TACHO, &ENGINE, &CAPACITY, &LIVE],
     flags: rows!(&[HELP], STARTS, &[OUTPUT_JSON], engine::FLAGS, &[SIM, LOG], live::FLAGS, WORKER_ROWS),
     ..Table::PLAIN
 };

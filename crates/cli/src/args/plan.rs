@@ -25,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
     basics: "\
         --sim-profile --rate --slo --router --max-replicas --plot --measured --bench-cmd --model --tokenizer --seed \
         --burstiness --dataset-name --dataset-path --random-input-len --random-output-len --random-range-ratio",
-    refused: NEEDS_SERVER | SETS_LEVEL | SETS_LENGTH,
+    rejected: NEEDS_SERVER | SETS_LEVEL | SETS_LENGTH,
     groups: &joined::<_, { 1 + serve::GROUPS.len() }>(&PLAN, &[&[&PLAN], serve::GROUPS]),
     flags: rows!(&[HELP], FLAGS, serve::WORKLOAD),
     ..Table::PLAIN
@@ -66,7 +66,7 @@ impl PlanArgs {
         let flags = PlanFlags::parse(values)?;
         let mut workload = ServeArgs::values_in(values)?;
         workload.forget("--sim-profile");
-        let workload = workload.given_words();
+        let workload = workload.set_args();
         match (workload.first(), &flags.bench_cmd) {
             (Some(flag), Some(_)) => {
                 Err(ArgumentError::other(format!("{flag}: put it into --bench-cmd, or remove --bench-cmd")).into())

@@ -18,16 +18,16 @@ mod tests {
     use crate::args::serve::{ServeArgs, TABLE};
     use crate::commands::values_for;
 
-    fn read(words: &[&str]) -> ServeArgs {
-        let words: Vec<String> = ["serve"].iter().chain(words).map(|word| (*word).to_owned()).collect();
-        ServeArgs::read(values_for(&TABLE, &words).unwrap().unwrap()).unwrap()
+    fn read(args: &[&str]) -> ServeArgs {
+        let args: Vec<String> = ["serve"].iter().chain(args).map(|word| (*word).to_owned()).collect();
+        ServeArgs::read(values_for(&TABLE, &args).unwrap().unwrap()).unwrap()
     }
 
     #[test]
     fn every_preset_is_a_run_and_names_its_sources() {
         for preset in &PRESETS {
             let args = read(&["--preset", preset.name]);
-            assert!(args.values.is_given("--dataset-name"), "{}", preset.name);
+            assert!(args.values.is_set("--dataset-name"), "{}", preset.name);
             let title = format!("# Preset {}, version {}: ", preset.name, preset.version);
             assert!(preset.text.starts_with(&title), "{}", preset.text);
             assert!(preset.text.contains("\n# Lengths"), "{}", preset.text);
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!((args.load.request_rate, args.load.burstiness.value), (9.0, 0.84));
         // What a flag excludes is left out.
         let args = read(&["--preset", "chat", "--stages", "a:5s@4"]);
-        assert!(args.stages.stages.is_some() && !args.values.is_given("--request-rate"));
+        assert!(args.stages.stages.is_some() && !args.values.is_set("--request-rate"));
         assert_eq!(read(&["--preset", "chat"]).report.metadata, [("preset".to_owned(), "chat v1".to_owned())]);
     }
 }

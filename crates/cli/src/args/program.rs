@@ -53,8 +53,8 @@ pub(crate) fn parse(
         .collect::<Result<Vec<String>, UsageError>>()
         .map_err(|error| ArgError::Usage { command: "tacho", error })?;
     let args = scripts::understood(&args);
-    let Some((command, words)) = find(commands, &args) else { return outside(commands, &args) };
-    match read(command.table, words)? {
+    let Some((command, argv)) = find(commands, &args) else { return outside(commands, &args) };
+    match read(command.table, argv)? {
         Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
         Parsed::Help(wanted) => Ok(Invocation::Print(help::help(command.table, &wanted, columns()))),
     }
@@ -63,38 +63,38 @@ pub(crate) fn parse(
 /// Prefixes of commands, the longest first.
 static FAMILIES: &[Family] = &[
     Family {
-        words: "bench sweep",
+        args: "bench sweep",
         command: "tacho bench sweep",
         what: "sweep_type",
         about: "Benchmark over parameters; the same as tacho sweep.",
     },
-    Family { words: "bench", command: "tacho bench", what: "bench_type", about: "The commands of `vllm bench`." },
+    Family { args: "bench", command: "tacho bench", what: "bench_type", about: "The commands of `vllm bench`." },
     Family {
-        words: "sweep",
+        args: "sweep",
         command: "tacho sweep",
         what: "sweep_type",
         about: "Benchmark a server or an engine over parameters and loads, and plot the results.",
     },
     Family {
-        words: "backend",
+        args: "backend",
         command: "tacho backend",
         what: "backend_type",
         about: "Files that describe the API of a server, for --backend.",
     },
     Family {
-        words: "history",
+        args: "history",
         command: "tacho history",
         what: "history_type",
         about: "A local store of results: trends with their changes, comparisons, a static site.",
     },
-    Family { words: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
-    Family { words: "", command: "tacho", what: "command", about: "" },
+    Family { args: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
+    Family { args: "", command: "tacho", what: "command", about: "" },
 ];
 
 /// Handles a command line that does not start with a subcommand.
 fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
+    let argv: Vec<&str> = args.iter().map(String::as_str).collect();
+    match argv[..] {
         [] | ["-h"] => return Ok(Invocation::Print(top_basics(commands, columns()))),
         ["help", ..] | ["-h" | "--help", _, ..] => return help_on(commands, &args[1..]),
         ["-v" | "-V" | "--version", ..] => {
@@ -102,12 +102,12 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
         }
         _ => {}
     }
-    let family = FAMILIES.iter().find(|family| family.begins(&words)).expect("the last one begins all");
-    let error = match words.get(family.depth()) {
+    let family = FAMILIES.iter().find(|family| family.begins(&argv)).expect("the last one begins all");
+    let error = match argv.get(family.depth()) {
         None => UsageError::Missing { what: family.what.to_owned() },
-        Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family.words, columns()))),
+        Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family.args, columns()))),
         Some(word) if word.starts_with('-') => UsageError::Unrecognized { tokens: args.to_vec() },
-        Some(word) => bad_word(family.what, word, after(commands, family.words)),
+        Some(word) => bad_word(family.what, word, after(commands, family.args)),
     };
     Err(ArgError::Usage { command: family.command, error })
 }
@@ -115,29 +115,29 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
 pub(crate) const HELP: &str = "tacho help";
 
 /// `tacho help`, `tacho help TOPIC` and `tacho help COMMAND`.
-fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation, ArgError> {
-    if let [word] = words
+fn help_on(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
+    if let [word] = args
         && let Some(topic) = topics::find(word)
     {
         return Ok(Invocation::Print(topics::text(topic, columns())));
     }
-    match find(commands, &scripts::understood(words)) {
+    match find(commands, &scripts::understood(args)) {
         Some((command, rest)) => {
             let wanted = Wanted::of(rest.first().map(String::as_str));
             Ok(Invocation::Print(help::help(command.table, &wanted, columns())))
         }
-        None if words.first().is_none_or(|word| FAMILIES.iter().any(|family| family.words == word)) => {
-            outside(commands, &[words, &["--help".to_owned()]].concat())
+        None if args.first().is_none_or(|word| FAMILIES.iter().any(|family| family.args == word)) => {
+            outside(commands, &[args, &["--help".to_owned()]].concat())
         }
         None => {
-            if let [code] = words
+            if let [code] = args
                 && let Some(text) = warnings::explained(code, columns())
             {
                 return Ok(Invocation::Print(text));
             }
             let topics = topics::TOPICS.iter().map(|topic| topic.name);
             let choices = topics.chain(after(commands, "")).collect();
-            Err(ArgError::Usage { command: HELP, error: bad_word("topic", &words[0], choices) })
+            Err(ArgError::Usage { command: HELP, error: bad_word("topic", &args[0], choices) })
         }
     }
 }
@@ -146,8 +146,8 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
     UsageError::BadChoice { flag: what.to_owned(), value: word.to_owned(), choices }
 }
 
-pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> String {
-    match FAMILIES.iter().find(|family| family.words == words && !words.is_empty()) {
+pub(crate) fn family_help(commands: &[Command], args: &str, width: usize) -> String {
+    match FAMILIES.iter().find(|family| family.args == args && !args.is_empty()) {
         Some(family) => family.help(commands, "tacho", width),
         None => top_help(commands, width),
     }
@@ -189,10 +189,10 @@ fn sections(commands: &[Command], width: usize) -> String {
 /// The name and description of a command in the short help, which has one row for all of a family.
 fn short_row(command: &Command) -> (&'static str, &'static str) {
     let family = |family: &&Family| {
-        !family.words.is_empty() && command.spellings[0].split_once(' ').is_some_and(|(first, _)| first == family.words)
+        !family.args.is_empty() && command.spellings[0].split_once(' ').is_some_and(|(first, _)| first == family.args)
     };
     match FAMILIES.iter().find(family) {
-        Some(family) => (family.words, family.about),
+        Some(family) => (family.args, family.about),
         None => (command.spellings[0], command.table.about),
     }
 }

@@ -117,7 +117,7 @@ impl ReportCommandArgs {
                 verbose: flags.verbose,
                 no_charts: flags.no_charts,
             },
-            log_flags: v.given().filter(of_logs).map(|flag| flag.names[0]).collect(),
+            log_flags: v.set_flags().filter(of_logs).map(|flag| flag.names[0]).collect(),
             flags,
         })
     }
@@ -166,7 +166,7 @@ mod tests {
     use tacho_core::json::Value;
 
     fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, ArgumentError>, text: &str) -> Option<T> {
-        reader(Setting { flag: "--x", value: &Value::from(text), is_given: true }).ok().flatten()
+        reader(Setting { flag: "--x", value: &Value::from(text), is_set: true }).ok().flatten()
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;
 pub(crate) mod structured;
 
-pub(crate) use super::offline::rows::{DISABLE_DETOKENIZE, LIVE, OWN};
+pub(crate) use super::offline::rows::{DISABLE_DETOKENIZE, LIVE, TACHO};
 
 use super::error::{ArgError, ArgumentError};
 use super::offline::rows::{RUN, WORKER_ROWS};
@@ -34,7 +34,7 @@ pub(crate) const BACKEND: Flag = tacho(
 
 /// What the tables of commands that run a batch, on an engine or a server, have in common.
 pub(crate) const BATCH: Table =
-    Table { groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY], ..Table::PLAIN };
+    Table { groups: &[&SCENARIO, &SERVER, &SIGN_IN, &TACHO, &LIVE, &RUN, &ENGINE, &CAPACITY], ..Table::PLAIN };
 
 pub(crate) const BATCH_ROWS: &[Flag] =
     rows!(ADDRESS, sign_in::FLAGS, CACHE, SALT, OUTPUT, live::FLAGS, WORKER_ROWS, engine::FLAGS);
@@ -66,12 +66,12 @@ flags! {
         ]
         OUTPUT [
             output_json: Option<String> = tacho(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
-            sim: bool = tacho(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator; short for --backend sim.");
-            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
-            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests as JSON lines.");
+            sim: bool = tacho(&["--sim"], Switch, "", Off, &TACHO, "Benchmark the built-in simulator; short for --backend sim.");
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &TACHO, "Generate the workload and show it without sending it.");
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &TACHO, "Write the requests as JSON lines.");
         ]
         {
-            backend: Given<String> = BACKEND;
+            backend: FlagValue<String> = BACKEND;
         }
         ..engine: EngineArgs;
         ..worker: WorkerArgs;
@@ -88,8 +88,8 @@ pub(crate) enum Execution {
 
 impl Execution {
     pub(crate) fn of(args: &BatchArgs) -> Result<Execution, ArgumentError> {
-        let named = args.backend.is_given;
-        let address = args.values.given_of(["--base-url", "--host", "--port"]).next();
+        let named = args.backend.is_set;
+        let address = args.values.set_of(["--base-url", "--host", "--port"]).next();
         match (args.backend.value.as_str(), args.sim, address) {
             ("openai", false, _) => Ok(Execution::Server),
             // An address implies a server.

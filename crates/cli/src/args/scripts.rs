@@ -20,10 +20,10 @@ const SCRIPTS: &[(&str, &[&str])] = &[
 ];
 
 /// Replaces the first word by the command if it is a script.
-pub(crate) fn understood(words: &[String]) -> Vec<String> {
-    let words = words.to_vec();
-    let Some(command) = words.first().and_then(|first| command(first)) else { return words };
-    command.iter().map(|word| (*word).to_owned()).chain(words.into_iter().skip(1)).collect()
+pub(crate) fn understood(args: &[String]) -> Vec<String> {
+    let args = args.to_vec();
+    let Some(command) = args.first().and_then(|first| command(first)) else { return args };
+    command.iter().map(|word| (*word).to_owned()).chain(args.into_iter().skip(1)).collect()
 }
 
 pub(crate) fn command(script: &str) -> Option<&'static [&'static str]> {
@@ -33,10 +33,10 @@ pub(crate) fn command(script: &str) -> Option<&'static [&'static str]> {
 }
 
 pub(crate) fn standing_for(command: &str) -> impl Iterator<Item = &'static str> {
-    let first = |words: &[&str]| words.join(" ");
+    let first = |args: &[&str]| args.join(" ");
     SCRIPTS
         .iter()
-        .filter(move |(_, words)| command == first(words) || first(words).starts_with(&format!("{command} ")))
+        .filter(move |(_, args)| command == first(args) || first(args).starts_with(&format!("{command} ")))
         .map(|(script, _)| *script)
 }
 
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn every_script_stands_for_a_command_that_there_is() {
-        for (script, words) in SCRIPTS {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            assert!(tacho_args::command::find(crate::commands::COMMANDS, &words).is_some(), "{script}");
+        for (script, args) in SCRIPTS {
+            let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+            assert!(tacho_args::command::find(crate::commands::COMMANDS, &args).is_some(), "{script}");
         }
     }
 }

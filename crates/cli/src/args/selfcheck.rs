@@ -24,7 +24,7 @@ flags! {
     SelfcheckArgs? {
         FLAGS [
             /// If not given, they are doubled beyond the last one until one side fails.
-            streams: Given<Vec<usize>> = tacho(&["--streams"], Kind::OneOrMore, "N", DefaultValue::Unset, &OPTIONS,
+            streams: FlagValue<Vec<usize>> = tacho(&["--streams"], Kind::OneOrMore, "N", DefaultValue::Unset, &OPTIONS,
                 "Numbers of streams to try, in ascending order. Default: 1 10 100 300 1000 3000, then doubled until the client or the \
                  server fails.") => streams;
             rates: Vec<f64> = tacho(&["--rates"], Kind::OneOrMore, "TOKENS/S", DefaultValue::Unset, &OPTIONS,
@@ -45,15 +45,15 @@ flags! {
 impl SelfcheckArgs {
     /// A check of about 20 s whose results go to `file`.
     pub(crate) fn short(file: &str) -> Self {
-        let streams = Given { value: vec![1, 100, 1000], is_given: true };
+        let streams = FlagValue { value: vec![1, 100, 1000], is_set: true };
         let (rates, timestamps, json) = (vec![20.0, 100.0], TimestampSource::Kernel, Some(file.to_owned()));
         SelfcheckArgs { streams, rates, seconds: 1.0, max_seconds: 20.0, workers: None, timestamps, json }
     }
 }
 
-fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, ArgumentError> {
+fn streams(setting: Setting<'_>) -> Result<FlagValue<Vec<usize>>, ArgumentError> {
     let value = numbers(setting, &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
-    Ok(Given { value, is_given: setting.is_given })
+    Ok(FlagValue { value, is_set: setting.is_set })
 }
 
 fn rates(setting: Setting<'_>) -> Result<Vec<f64>, ArgumentError> {

@@ -7,12 +7,12 @@ mod composite;
 mod content;
 mod dataset;
 mod groups;
+mod lists;
 mod load;
 mod media;
 mod multi_turn;
 mod namespace;
 mod notice;
-mod own;
 pub(crate) mod points;
 mod repeats;
 mod replicas;
@@ -22,21 +22,22 @@ mod sessions;
 pub(crate) mod stages;
 pub(crate) mod stops;
 mod table;
+mod tacho;
 mod target;
 mod telemetry;
 
 pub(crate) use classes::ClassArgs;
-pub(crate) use composite::{gap_thresholds, goodput, percentile_list};
 use content::ContentArgs;
 pub(crate) use dataset::{DatasetArgs, DatasetFlags, FURTHER, SOURCES, TEMPLATE};
+pub(crate) use lists::{gap_thresholds, goodput, percentile_list};
 use load::LoadArgs;
 pub(crate) use multi_turn::MultiTurnFlags;
-use own::OwnArgs;
 use report::ReportArgs;
 pub(crate) use report::{Destination, Outputs};
 pub(crate) use saved::Decided;
 pub(crate) use sessions::SessionArgs;
 pub(crate) use table::{FLAGS, GROUPS, PREDICT, TABLE, WORKLOAD};
+use tacho::TachoArgs;
 #[cfg(test)]
 pub(crate) use target::BACKENDS;
 use target::TargetArgs;
@@ -65,7 +66,7 @@ pub(crate) struct ServeArgs {
     pub(crate) replicas: replicas::ReplicaArgs,
     pub(crate) media: media::MediaArgs,
     /// Flags that vLLM does not have.
-    pub(crate) own: OwnArgs,
+    pub(crate) tacho: TachoArgs,
     /// Classes of traffic; empty for a run of one kind.
     pub(crate) classes: Vec<ClassArgs>,
     /// The arrival process of each class with its number of requests; empty if they share the schedule.
@@ -92,10 +93,10 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     fn new(values: Values) -> Result<Self, ArgError> {
-        let mut own = OwnArgs::from(&values);
-        own.reset_caches |= own.reset_prefix_cache;
+        let mut tacho = TachoArgs::from(&values);
+        tacho.reset_caches |= tacho.reset_prefix_cache;
         let stops = StopArgs::parse(&values)?;
-        let load = stops::filling(LoadArgs::read(&values, &own), &stops, &values);
+        let load = stops::filling(LoadArgs::read(&values, &tacho), &stops, &values);
         let stages = stages::StageArgs::read(&values, load.burstiness.value)?;
         let (load, stops) = stages.filling(load, stops);
         let preset = Builtin::of(&values);
@@ -108,7 +109,7 @@ impl ServeArgs {
             sessions: SessionArgs::from(&values),
             replicas: replicas::ReplicaArgs::from(&values),
             media: media::MediaArgs::from(&values),
-            own,
+            tacho,
             classes: Vec::new(),
             arrivals: Vec::new(),
             outputs: Outputs::from(&values),
@@ -136,7 +137,7 @@ impl ServeArgs {
     /// The values of `tacho serve` among those of a command that makes several runs and whose table has [`FLAGS`]. The
     /// screen is that command's own.
     pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
-        if let Some(flag) = values.first_refused() {
+        if let Some(flag) = values.first_rejected() {
             let (name, command) = (flag.long(), values.command());
             return Err(ArgumentError::other(match () {
                 () if flag.has(SETS_LEVEL) => format!("{name}: {command} sets the load of each run: remove it"),
@@ -145,11 +146,11 @@ impl ServeArgs {
             })
             .into());
         }
-        let mut own = Values::defaults(&TABLE);
-        own.take_over(values);
-        let screen: Vec<&str> = own.given().filter(|flag| flag.has(SCREEN)).map(|flag| flag.names[0]).collect();
-        screen.into_iter().for_each(|name| own.forget(name));
-        Ok(own)
+        let mut serve = Values::defaults(&TABLE);
+        serve.take_over(values);
+        let screen: Vec<&str> = serve.set_flags().filter(|flag| flag.has(SCREEN)).map(|flag| flag.names[0]).collect();
+        screen.into_iter().for_each(|name| serve.forget(name));
+        Ok(serve)
     }
 
     pub(crate) fn read(mut values: Values) -> Result<Self, ArgError> {
@@ -157,7 +158,7 @@ impl ServeArgs {
         values.check()?;
         let saved = saved::restore(&mut values)?;
         let mut args = ServeArgs { saved, ..Self::new(values)? };
-        if let Some(urls) = args.target.base_url.as_mut().filter(|_| !args.own.strict_parity) {
+        if let Some(urls) = args.target.base_url.as_mut().filter(|_| !args.tacho.strict_parity) {
             *urls = replicas::expanded(urls)?;
         }
         args.read_classes()?;
@@ -178,9 +179,9 @@ impl ServeArgs {
 
     /// `--log 5` is vLLM's abbreviation of `--logprobs 5`; a directory is not a number.
     fn unabbreviate(&mut self) {
-        if let Some(count) = self.own.log.as_deref().and_then(|text| text.trim().parse().ok()) {
+        if let Some(count) = self.tacho.log.as_deref().and_then(|text| text.trim().parse().ok()) {
             self.content.logprobs = self.content.logprobs.or(Some(count));
-            self.own.log = None;
+            self.tacho.log = None;
         }
     }
 
@@ -191,9 +192,9 @@ impl ServeArgs {
         }
         let saved = saved::restore(&mut values)?;
         let mut args = ServeArgs { saved, ..Self::new(values)? };
-        args.own.sim = true;
+        args.tacho.sim = true;
         args.read_classes()?;
-        if args.own.sim_profile.is_none() {
+        if args.tacho.sim_profile.is_none() {
             let names = tacho_engine::Profile::NAMES.join(", ");
             let text = format!("--sim-profile is required: a file of tacho fit, or one of {names}");
             return Err(ArgumentError::other(text).into());

@@ -26,7 +26,7 @@ pub(crate) static COMPLETIONS: Table = Table {
 flags! {
     ShellArgs {
         SHELLS [
-            words: Vec<String> = tacho(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
+            shell: Vec<String> = tacho(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
                 "The shell: bash, zsh, fish or powershell.").required();
         ]
     }
@@ -47,7 +47,7 @@ pub(crate) static MAN: Table = Table {
 flags! {
     ManArgs {
         PAGES [
-            words: Vec<String> = tacho(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
+            of_command: Vec<String> = tacho(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
                 "Command, such as sweep serve (default: tacho itself).");
             dir: Option<PathBuf> = tacho(&["--dir"], Str, "DIR", Unset, &OPTIONS,
                 "Write the pages of all commands into this directory.");
@@ -94,7 +94,7 @@ const SHELL_NAMES: [(&str, Shell); 4] =
 
 impl Shell {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let value = ShellArgs::from(v).words.concat();
+        let value = ShellArgs::from(v).shell.concat();
         let known = SHELL_NAMES.iter().find(|(name, _)| *name == value).map(|(_, shell)| *shell);
         let choices = SHELL_NAMES.map(|(name, _)| name).to_vec();
         let error = UsageError::BadChoice { flag: "SHELL".to_owned(), value, choices };

@@ -116,7 +116,7 @@ fn adaptive(setting: Setting<'_>) -> Result<bool, ArgumentError> {
 
 /// The flag, or its environment variable if the flag is not given.
 fn text(setting: Setting<'_>) -> Result<String, ArgumentError> {
-    let environment = std::env::var(variable(setting)).ok().filter(|text| !text.is_empty() && !setting.is_given);
+    let environment = std::env::var(variable(setting)).ok().filter(|text| !text.is_empty() && !setting.is_set);
     Ok(environment.unwrap_or_else(|| String::from_flag(setting)))
 }
 

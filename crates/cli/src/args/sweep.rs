@@ -67,14 +67,14 @@ impl SweepArgs {
                 seconds: sla.sla_seconds,
                 budget: sla.sla_budget,
             },
-            None if sla.sla_iters.is_given => {
+            None if sla.sla_iters.is_set => {
                 SweepKind::Workload { variable, iterations: sla.sla_iters.value, label: "SLA" }
             }
             None => return Err(missing(&SERVE_SLA, "--sla-params")),
         };
         let mut flags = SweepFlags::from(v);
         let runs = &mut flags.output.num_runs;
-        if matches!(kind, SweepKind::Sla { .. }) && !runs.is_given && !flags.output.dry_run {
+        if matches!(kind, SweepKind::Sla { .. }) && !runs.is_set && !flags.output.dry_run {
             // A search repeats points as needed.
             runs.value = 1;
         }
@@ -109,8 +109,8 @@ impl SweepArgs {
 /// Whether a client's command says where its server is.
 fn names_server(command: &str) -> bool {
     let names = ["--base-url", "--host", "--port"];
-    let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
-    words.any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+    let mut args = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    args.any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
 }
 
 impl StartupSweepArgs {

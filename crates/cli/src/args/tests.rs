@@ -13,38 +13,38 @@ use tacho_args::{command::find, grammar::Values};
 use super::{error::ArgError, program::Invocation, serve::ServeArgs, sim::SimArgs};
 use crate::commands::{COMMANDS, values_for};
 
-fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {
-    crate::args::program::parse(COMMANDS, words)
+fn parse(argv: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {
+    crate::args::program::parse(COMMANDS, argv)
 }
 
-fn parse_words(words: &[&str]) -> Result<Invocation, ArgError> {
-    parse(words.iter().map(|&word| word.into()))
+fn parse_args(args: &[&str]) -> Result<Invocation, ArgError> {
+    parse(args.iter().map(|&word| word.into()))
 }
 
 /// The values of the command selected by the first words.
-fn values(words: &[impl ToString]) -> Result<Values, ArgError> {
-    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    let (command, _) = find(COMMANDS, &words).expect("a command");
-    values_for(command.table, &words).map(|values| values.expect("no help"))
+fn values(args: &[impl ToString]) -> Result<Values, ArgError> {
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+    let (command, _) = find(COMMANDS, &args).expect("a command");
+    values_for(command.table, &args).map(|values| values.expect("no help"))
 }
 
-fn serve(words: &[&str]) -> Result<ServeArgs, ArgError> {
-    ServeArgs::read(values(&[&["serve"], words].concat())?)
+fn serve(args: &[&str]) -> Result<ServeArgs, ArgError> {
+    ServeArgs::read(values(&[&["serve"], args].concat())?)
 }
 
-fn sim(words: &[&str]) -> Result<SimArgs, ArgError> {
-    values(&[&["sim"], words].concat()).map(|values| SimArgs::from(&values))
+fn sim(args: &[&str]) -> Result<SimArgs, ArgError> {
+    values(&[&["sim"], args].concat()).map(|values| SimArgs::from(&values))
 }
 
-fn printed(words: &[&str]) -> String {
-    match parse_words(words).unwrap() {
+fn printed(args: &[&str]) -> String {
+    match parse_args(args).unwrap() {
         Invocation::Print(text) => text,
         other => panic!("not a text: {other:?}"),
     }
 }
 
-fn message(words: &[&str]) -> String {
-    serve(words).unwrap_err().to_string()
+fn message(args: &[&str]) -> String {
+    serve(args).unwrap_err().to_string()
 }
 
 #[test]

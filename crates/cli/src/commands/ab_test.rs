@@ -26,7 +26,7 @@ use crate::{args::ab_test::AbTestArgs, args::serve::ServeArgs, interrupt::Interr
 pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let load = ServeArgs::read(args.load.clone())?;
-    if let Some(Some(_)) = &load.own.check_outputs {
+    if let Some(Some(_)) = &load.tacho.check_outputs {
         return Err(Misused("--check-outputs compares every output of a block: remove its number".to_owned()).into());
     }
     let (destination, store) = (destination(&load)?, Store::of(&args.history)?);
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     if !(outcome.base.is_empty() && matches!(outcome.end, End::Failed(..) | End::OtherRequests(_))) {
         report(args, &load, &outcome, &findings, (destination.as_deref(), store.as_ref()))?;
     }
-    let exit = gate::code(outcome.judgment(), load.own.allow_inconclusive)
-        .or_worse(check::code(&findings, load.own.allow_inconclusive));
+    let exit = gate::code(outcome.judgment(), load.tacho.allow_inconclusive)
+        .or_worse(check::code(&findings, load.tacho.allow_inconclusive));
     match outcome.end {
         End::Failed(arm, error) => Err(error.context(format!("{} failed", named(args, arm)))),
         End::OtherRequests(pair) => Err(anyhow!(
@@ -171,7 +171,7 @@ fn warnings(load: &ServeArgs, Outcome { base, new, decisions, .. }: &Outcome<any
             ));
         }
     }
-    if load.own.check_outputs.is_some() && !load.content.is_greedy() {
+    if load.tacho.check_outputs.is_some() && !load.content.is_greedy() {
         warnings.push(format!("warning[outputs_sampled]: {}", Caveat::OutputsSampled.text()));
     }
     warnings

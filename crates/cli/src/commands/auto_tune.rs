@@ -62,7 +62,7 @@ fn plan(
     directory: &Path,
     mut variables: Vec<(String, String)>,
 ) -> anyhow::Result<TunePlan> {
-    let serve_cmd = server_words(args, settings)?;
+    let serve_cmd = server_args(args, settings)?;
     let simulated = args.sim || is_tacho(&serve_cmd);
     let after = match &args.after_bench_cmd {
         Some(command) => AfterBench::Command(split("--after-bench-cmd", command)?),
@@ -74,7 +74,7 @@ fn plan(
     criteria.extend(args.constraints.iter().cloned());
     variables.push(("VLLM_LOGGING_LEVEL".to_owned(), settings.logging_level.clone()));
     Ok(TunePlan {
-        bench_cmd: client_words(args, settings, &serve_cmd, simulated)?,
+        bench_cmd: client_args(args, settings, &serve_cmd, simulated)?,
         after,
         supervised: supervised(args.show_stdout)?,
         variables,
@@ -100,19 +100,19 @@ fn plan(
     })
 }
 
-fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<Vec<String>> {
+fn server_args(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<Vec<String>> {
     if let Some(command) = &args.serve_cmd {
         return Ok(split("--serve-cmd", command)?);
     }
-    let mut words: Vec<String> = Vec::new();
-    let mut add = |parts: &[&str]| words.extend(parts.iter().map(|part| (*part).to_owned()));
+    let mut argv: Vec<String> = Vec::new();
+    let mut add = |parts: &[&str]| argv.extend(parts.iter().map(|part| (*part).to_owned()));
     let max_model_len = settings.max_model_len.to_string();
     if args.sim {
         add(&["tacho", "sim", "--enable-prefix-caching", "--max-model-len", &max_model_len]);
         if settings.model_named {
             add(&["--model", &settings.model]);
         }
-        return Ok(words);
+        return Ok(argv);
     }
     add(&["vllm", "serve", &settings.model, "--port", &args.port.to_string(), "--host", &args.host]);
     add(&["--tensor-parallel-size", &settings.tp.to_string(), "--enable-prefix-caching"]);
@@ -121,11 +121,11 @@ fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<
         add(&["--download-dir", &settings.download_dir]);
     }
     add(&["--max-model-len", &max_model_len]);
-    Ok(words)
+    Ok(argv)
 }
 
 /// The client command without load, number of prompts, and result path.
-fn client_words(
+fn client_args(
     args: &AutoTuneArgs,
     settings: &TuneSettings,
     serve_cmd: &[String],

@@ -68,7 +68,7 @@ impl Source<'_> {
             "prefix_repetition" => WorkloadSpec::PrefixRepetition(self.prefix_repetition()),
             "sharegpt" => WorkloadSpec::ShareGpt(self.sharegpt()),
             "burstgpt" => self.burstgpt(),
-            "custom" if self.flags.has_own_rows() => WorkloadSpec::Rows(self.rows()?),
+            "custom" if self.flags.has_user_rows() => WorkloadSpec::Rows(self.rows()?),
             "custom" => self.custom(),
             "custom_image" => WorkloadSpec::CustomImage(self.custom_image()),
             "custom_audio" => WorkloadSpec::CustomAudio(self.custom_audio()),

@@ -61,10 +61,10 @@ fn name(args: &FitArgs) -> String {
 }
 
 fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
-    let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
-    words.extend(sign_in::words(&args.values));
-    words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
-    let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+    let mut argv = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
+    argv.extend(sign_in::args(&args.values));
+    argv.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
+    let values = values_for(&args::serve::TABLE, &argv)?.context("the experiment's own command line")?;
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
 }
 
@@ -215,7 +215,7 @@ fn read_endpoints(known: &mut KnownLimits, endpoint: &EndpointSpec) {
         let line = page.lines().find(|line| line.starts_with("vllm:cache_config_info"));
         known.read(line.unwrap_or_default(), "/metrics");
     }
-    if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|answer| answer.text()) {
+    if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|response| response.text()) {
         known.read(&models, "/v1/models");
     }
 }
@@ -236,14 +236,14 @@ impl<'a> MeasuredServer<'a> {
         MeasuredServer { args, url, seed, started: Instant::now() }
     }
 
-    fn words(&self, load: &Load) -> Vec<String> {
-        let mut words: Vec<String> =
+    fn args(&self, load: &Load) -> Vec<String> {
+        let mut args: Vec<String> =
             ["serve", "--base-url", self.url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
                 .map(str::to_owned)
                 .into();
         if !load.is_first {
             // Only the first run does a ready check: one per run would take a third of the time.
-            words.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
+            args.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
         }
         let pairs = [
             ("--random-prefix-len", load.prefix as u64),
@@ -252,24 +252,24 @@ impl<'a> MeasuredServer<'a> {
             ("--max-concurrency", load.concurrency as u64),
             ("--seed", self.seed + load.seed as u64),
         ];
-        words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
-        words.extend(["--random-range-ratio".to_owned(), load.range.to_string()]);
-        words.extend(match load.length {
+        args.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
+        args.extend(["--random-range-ratio".to_owned(), load.range.to_string()]);
+        args.extend(match load.length {
             Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
             Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
         });
         if let Some(directory) = self.args.keep.as_ref().filter(|_| load.is_fitted()) {
             let file = format!("fit-{}.json", load.seed);
-            words.extend(
+            args.extend(
                 ["--save-result", "--save-detailed", "--result-dir", directory, "--result-filename", &file]
                     .map(str::to_owned),
             );
         }
         for (flag, value) in [("--model", &self.args.model), ("--tokenizer", &self.args.tokenizer)] {
-            words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+            args.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
         }
-        words.extend(sign_in::words(&self.args.values));
-        words
+        args.extend(sign_in::args(&self.args.values));
+        args
     }
 }
 
@@ -277,9 +277,9 @@ impl Server for MeasuredServer<'_> {
     type Error = anyhow::Error;
 
     fn run(&mut self, load: &Load) -> anyhow::Result<Vec<Traced>> {
-        let words = self.words(load);
-        let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
-        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, true, &())?;
+        let argv = self.args(load);
+        let values = values_for(&args::serve::TABLE, &argv)?.context("the experiment's own command line")?;
+        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &argv, None, None, true, &())?;
         Ok(record.measured.samples.iter().filter_map(|sample| Traced::of_sample(&sample)).collect())
     }
 

@@ -142,10 +142,10 @@ impl Doors {
     fn command_lines(&self, which: usize, number: &str) {
         let line = LINES.lines().nth(which % LINES.lines().count()).unwrap();
         let line = with_number(line, which / 7, number);
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let _ = parse_command(COMMANDS, words.iter().map(OsString::from)).is_ok();
-        if words[0] == "serve"
-            && let Ok(Parsed::Values(values)) = command::read(&TABLE, &words[1..])
+        let argv: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let _ = parse_command(COMMANDS, argv.iter().map(OsString::from)).is_ok();
+        if argv[0] == "serve"
+            && let Ok(Parsed::Values(values)) = command::read(&TABLE, &argv[1..])
             && let Ok(args) = ServeArgs::read(values)
         {
             let _ = plan::of(&args, None).is_ok();
@@ -156,8 +156,8 @@ impl Doors {
         let text = "request-rate: 10\nnum_prompts: 5\ntimeout: 3\nextra-body: {a: [1, 2]}\n";
         let path = directory.join("c.yaml");
         std::fs::write(&path, with_number(text, which, number)).unwrap();
-        let words = ["--config".to_owned(), path.to_str().unwrap().to_owned()];
-        let _ = command::read(&TABLE, &words).is_ok();
+        let args = ["--config".to_owned(), path.to_str().unwrap().to_owned()];
+        let _ = command::read(&TABLE, &args).is_ok();
     }
 
     fn traces(&self, directory: &Path, which: usize, number: &str) {
@@ -179,8 +179,8 @@ impl Doors {
         std::fs::write(&path, with_number(text, which / 3, number)).unwrap();
         let path = path.to_str().unwrap();
         let _ = tacho_workload::read_jsonl(Path::new(path)).is_ok();
-        let words = ["--dataset-name", name, "--dataset-path", path, "--num-prompts", "3"].map(str::to_owned);
-        let Ok(Parsed::Values(values)) = command::read(&TABLE, &words) else { return };
+        let argv = ["--dataset-name", name, "--dataset-path", path, "--num-prompts", "3"].map(str::to_owned);
+        let Ok(Parsed::Values(values)) = command::read(&TABLE, &argv) else { return };
         let Ok(plan) = ServeArgs::read(values).map_err(anyhow::Error::from).and_then(|args| plan::of(&args, None))
         else {
             return;

@@ -84,7 +84,7 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let entry = find(&args.history, &args.filter, &args.words.concat())?;
+    let entry = find(&args.history, &args.filter, &args.ids.concat())?;
     let text = match args.json {
         true => dumps_indented(&json_of(&args.history, &entry).into(), 1) + "\n",
         false => history::entry(&entry) + &format!("{:<32} {}\n", "result", shown(&args.history.result(&entry.id))),
@@ -93,13 +93,13 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn words(list: Option<&str>) -> Vec<String> {
+fn listed(list: Option<&str>) -> Vec<String> {
     list.into_iter().flat_map(|list| list.split(',')).map(|word| word.trim().to_owned()).collect()
 }
 
 pub(crate) fn trend(args: &TrendArgs) -> anyhow::Result<Exit> {
     let found = some(&args.history, &args.filter)?;
-    let mut metrics = words(args.metrics.as_deref());
+    let mut metrics = listed(args.metrics.as_deref());
     for key in &metrics {
         if found.iter().all(|entry| entry.metric(key).is_none()) {
             bail!("--metric {key}: no entry has it: {}", known(&found, key));
@@ -108,7 +108,7 @@ pub(crate) fn trend(args: &TrendArgs) -> anyhow::Result<Exit> {
     if metrics.is_empty() {
         metrics = HEADLINES.iter().map(|(key, _)| (*key).to_owned()).collect();
     }
-    let all = series(&found, &words(args.across.as_deref()));
+    let all = series(&found, &listed(args.across.as_deref()));
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let trends = trends(&all, &metrics);
     if trends.is_empty() {
@@ -137,7 +137,7 @@ fn known(found: &[Entry], key: &str) -> String {
 }
 
 pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Exit> {
-    let [base, new] = &args.words[..] else { bail!("diff compares two entries: pass both ids") };
+    let [base, new] = &args.ids[..] else { bail!("diff compares two entries: pass both ids") };
     let mut files = Vec::new();
     for word in [base, new] {
         let entry = find(&args.history, &args.filter, word)?;

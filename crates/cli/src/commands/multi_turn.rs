@@ -139,9 +139,9 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
 fn server_information(endpoint: &EndpointSpec, base_path: &str) -> anyhow::Result<()> {
     let caller = Caller::new(endpoint, base_path, Duration::from_secs(30))?;
     for path in ["/version", "/v1/models"] {
-        let answer = caller.get(path, caller.user_headers())?;
-        let text = answer.text();
-        tracing::info!(path, status = answer.status, answer = harmless(text.trim()), "server information");
+        let response = caller.get(path, caller.user_headers())?;
+        let text = response.text();
+        tracing::info!(path, status = response.status, response = harmless(text.trim()), "server information");
     }
     Ok(())
 }

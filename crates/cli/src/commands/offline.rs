@@ -172,8 +172,8 @@ impl<'a> Session<'a> {
 
     /// The error of the engine's parser. A flag that it does not know may be a misspelled one of the command.
     fn meant(&self, message: String) -> anyhow::Error {
-        let words = message.strip_prefix("unrecognized arguments: ").unwrap_or_default();
-        let tokens = words.split_whitespace().map(str::to_owned).collect();
+        let args = message.strip_prefix("unrecognized arguments: ").unwrap_or_default();
+        let tokens = args.split_whitespace().map(str::to_owned).collect();
         let error =
             ArgError::Usage { command: self.args.engine.values.command(), error: UsageError::Unrecognized { tokens } };
         let hints = suggest::hints(COMMANDS, &error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
@@ -197,7 +197,7 @@ const SIMULATED: [&str; 11] = [
 ];
 
 fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
-    let dropped: Vec<&str> = engine.given().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
+    let dropped: Vec<&str> = engine.set_flags().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
     if !dropped.is_empty() {
         sink.event(RunEvent::warning(format!("the simulated engine does not model {}", dropped.join(", "))));
     }
@@ -239,10 +239,10 @@ pub(super) fn python(
     let is_path = engine.model.starts_with(['/', '.']);
     anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: no such directory", engine.model);
     let variable = |name: &str| std::env::var(name).ok();
-    let mut words = engine.values.engine_words.clone();
+    let mut args = engine.values.engine_args.clone();
     let mut defaults = defaults;
     if worker.decode_bench {
-        words.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
+        args.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
         // A cached prefix would not be filled, which would change the measurement.
         defaults.set("enable_prefix_caching", false);
     }
@@ -251,7 +251,7 @@ pub(super) fn python(
         python: find_python(worker.python.as_deref(), &variable).map_err(tacho_run::Error::from)?,
         worker: worker.worker_script.as_ref().map_or(WorkerSource::Embedded, |path| WorkerSource::File(path.into())),
         engine: kind,
-        words,
+        args,
         defaults,
         settings: settings(engine),
         accepts_async_flags: false,
@@ -280,7 +280,7 @@ fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
     spec.launcher = settings.map(str::to_owned).to_vec();
     spec.environment.push(("VLLM_WORKER_MULTIPROC_METHOD".to_owned(), "spawn".to_owned()));
     if engine.profiler_config.is_none() {
-        spec.words.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
+        spec.args.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
     }
 }
 

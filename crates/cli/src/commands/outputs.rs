@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tacho_args::{Values, config};
-use tacho_core::secret::redact_words;
+use tacho_core::secret::redact_args;
 use tacho_record::RunRecord;
 use tacho_report::console::{self, BlockStyle, Shown};
 use tacho_report::html::run::{self, About};
@@ -52,7 +52,7 @@ impl Outputs {
             return console::print(record, Shown { verbose: self.verbose, no_charts: self.no_charts });
         }
         let text = console::vllm_report(record)
-            + &console::own_report(record, BlockStyle { verbose: self.verbose, ..BlockStyle::PLAIN });
+            + &console::summary_report(record, BlockStyle { verbose: self.verbose, ..BlockStyle::PLAIN });
         io::stderr().write_all(text.as_bytes())
     }
 
@@ -89,22 +89,22 @@ impl Outputs {
     }
 }
 
-pub(crate) fn command_line(words: &[String]) -> Option<String> {
-    (!words.is_empty()).then(|| style::command_line(words))
+pub(crate) fn command_line(args: &[String]) -> Option<String> {
+    (!args.is_empty()).then(|| style::command_line(args))
 }
 
 /// The command line with the values of `--config` and of environment variables as flags, so that it gives the same run
 /// without them. Secrets among these are left out.
 pub(crate) fn recorded_command(command: &[String], values: &Values) -> Vec<String> {
-    let mut words = command.to_vec();
+    let mut args = command.to_vec();
     // A command that has been read names at most one file.
-    let _ = config::take_path(&mut words);
-    let plain = values.implied_words().into_iter().filter(|implied| redact_words(implied) == *implied);
-    words.extend(plain.flatten());
-    words
+    let _ = config::take_path(&mut args);
+    let plain = values.implied_args().into_iter().filter(|implied| redact_args(implied) == *implied);
+    args.extend(plain.flatten());
+    args
 }
 
-pub(crate) fn own_command(values: &Values) -> Vec<String> {
+pub(crate) fn tacho_command(values: &Values) -> Vec<String> {
     recorded_command(&std::env::args().collect::<Vec<_>>(), values)
 }
 

@@ -97,15 +97,15 @@ fn joined(violations: &[Violation]) -> String {
 
 /// The workload as a command line of `tacho serve`.
 fn workload(args: &PlanArgs) -> anyhow::Result<Vec<String>> {
-    let mut words = match &args.flags.bench_cmd {
+    let mut argv = match &args.flags.bench_cmd {
         Some(text) => split("--bench-cmd", text)?,
         None if args.workload.is_empty() => vec!["serve".to_owned(), "--ignore-eos".to_owned()],
         None => [vec!["serve".to_owned()], args.workload.clone()].concat(),
     };
-    if words.first().is_some_and(|word| word == "tacho") {
-        words.remove(0);
+    if argv.first().is_some_and(|word| word == "tacho") {
+        argv.remove(0);
     }
-    Ok(words)
+    Ok(argv)
 }
 
 /// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled, and its number of
@@ -113,15 +113,15 @@ fn workload(args: &PlanArgs) -> anyhow::Result<Vec<String>> {
 fn spec(args: &PlanArgs, workload: &[String]) -> anyhow::Result<PlanSpec> {
     let flags = &args.flags;
     let added = ["--sim", "--sim-profile", &flags.sim_profile, "--request-rate", "1"];
-    let words = [workload, &added.map(str::to_owned)].concat();
-    let refused = |allowed: &str| ArgumentError::range("--bench-cmd", format!("{:?}", workload.join(" ")), allowed);
+    let argv = [workload, &added.map(str::to_owned)].concat();
+    let invalid = |allowed: &str| ArgumentError::range("--bench-cmd", format!("{:?}", workload.join(" ")), allowed);
     let sessions = "independent requests: sessions cannot be scaled to a rate, see tacho predict";
-    if words.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
-        return Err(refused(sessions).into());
+    if argv.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
+        return Err(invalid(sessions).into());
     }
-    let values = values_for(&args::serve::TABLE, &words)?;
+    let values = values_for(&args::serve::TABLE, &argv)?;
     let values =
-        values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
+        values.ok_or_else(|| invalid("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
     if let Some(flag) = values.first_tagged(SHAPES_LOAD) {
         return Err(ArgumentError::other(format!(
             "a plan does not support {flag} in --bench-cmd: requests come at the rates that the plan simulates; remove it, or see \
@@ -133,7 +133,7 @@ fn spec(args: &PlanArgs, workload: &[String]) -> anyhow::Result<PlanSpec> {
     bench.load.num_prompts = bench.load.num_prompts.max(*REQUESTS.end() as i64);
     let workload = Workload::of(&bench)?;
     if workload.is_sessions() {
-        return Err(refused(sessions).into());
+        return Err(invalid(sessions).into());
     }
     Ok(PlanSpec {
         arrivals: workload.arrivals(),

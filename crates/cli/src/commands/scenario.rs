@@ -53,7 +53,7 @@ fn contact(dry_run: bool) -> Contact {
 }
 
 fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
-    shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
+    shown(&args.live.unless(dry_run), args.tacho.quiet || args.report.disable_tqdm)
 }
 
 /// Shows progress bars and warnings only, without the notices of `tacho serve`.

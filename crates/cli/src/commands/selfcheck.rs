@@ -124,9 +124,9 @@ fn rise(
     loop {
         let asked = if broken.is_none() { listed.next() } else { None };
         let (searched, files) = match search.next(&known) {
-            Step::Run { level, .. } if !args.streams.is_given => (Some(level as usize), false),
+            Step::Run { level, .. } if !args.streams.is_set => (Some(level as usize), false),
             Step::Run { .. } => (None, false),
-            Step::Done(_) => (None, broken.is_none() && !args.streams.is_given),
+            Step::Done(_) => (None, broken.is_none() && !args.streams.is_set),
         };
         let next = if broken.is_none() { listed.peek().copied() } else { None };
         let Some(streams) = asked.or(searched) else {
@@ -206,7 +206,7 @@ impl Rise {
 /// Checks the limit of open files: both ends of every connection are in this process.
 fn check_files(args: &SelfcheckArgs) -> anyhow::Result<()> {
     let (limit, streams) = (connection_limit(), args.streams.value.iter().copied().max().unwrap_or(0) as u64);
-    if args.streams.is_given && 2 * streams > limit {
+    if args.streams.is_set && 2 * streams > limit {
         bail!(
             "{streams} streams need {} open files, the limit leaves room for {limit}: raise it (ulimit -n) or lower --streams",
             2 * streams
@@ -359,12 +359,12 @@ fn json(rises: &[Rise], cores: &Cores) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_args::typed::Given;
+    use tacho_args::typed::FlagValue;
     use tacho_client::TimestampSource;
 
     fn args(streams: Vec<usize>, rates: Vec<f64>, seconds: f64) -> SelfcheckArgs {
         let (workers, timestamps, json) = (Some(1), TimestampSource::Kernel, None);
-        let streams = Given { value: streams, is_given: true };
+        let streams = FlagValue { value: streams, is_set: true };
         SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, max_seconds: 60.0 }
     }
 
@@ -378,7 +378,7 @@ mod tests {
         let over = rise(&args(vec![1, 2, 3], vec![50.0], 0.1), 50.0, &cores, Instant::now(), &()).unwrap();
         assert!(over.points.len() == 1, "one load is tried in any case");
         let mut goes_on = args(vec![1 << 40], vec![50.0], 0.1);
-        goes_on.streams.is_given = false;
+        goes_on.streams.is_set = false;
         let none = rise(&goes_on, 50.0, &cores, soon, &()).unwrap();
         assert_eq!((none.points.len(), none.end, none.next), (0, End::Files, Some(1 << 40)));
     }

@@ -20,7 +20,7 @@ pub(super) mod workload;
 use std::path::Path;
 
 use anyhow::anyhow;
-use tacho_core::{EventSink, RunEvent, json::Dict, secret::redact_words};
+use tacho_core::{EventSink, RunEvent, json::Dict, secret::redact_args};
 use tacho_decide::threshold::Finding;
 use tacho_fleet::Membership;
 use tacho_loadgen::StopSignal;
@@ -32,7 +32,7 @@ use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_worklo
 use tacho_run::{ServePlan, otlp::Collector};
 use tacho_sim::Server;
 
-use super::outputs::{command_line, own_command, recorded_command};
+use super::outputs::{command_line, recorded_command, tacho_command};
 use super::{check::code, screen::Screen};
 use crate::args::serve::{Decided, ServeArgs};
 use crate::exit::{self, Advised, Exit, shown};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let membership = ranks::membership(args)?;
     if let Some(membership) = membership.as_ref().filter(|membership| membership.rank > 0) {
-        return ranks::share(args, membership, &own_command(&args.values), &interrupt);
+        return ranks::share(args, membership, &tacho_command(&args.values), &interrupt);
     }
     // Keep the listener open until everything is saved: closing it lets the other ranks exit.
     let membership = membership.map(Membership::listening).transpose()?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         inform(args, &moderate(args));
     }
     // vLLM prints its arguments; results and logs contain them anyway.
-    if args.own.strict_parity && !args.outputs.owns_stdout() {
+    if args.tacho.strict_parity && !args.outputs.owns_stdout() {
         screen.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
@@ -73,16 +73,16 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         drop(screen);
         return points::run(args, simulator.as_ref(), &interrupt);
     }
-    if args.repeats.runs > 1 && !args.own.dry_run {
+    if args.repeats.runs > 1 && !args.tacho.dry_run {
         drop(screen);
         return repeats::run(args, simulator.as_ref(), &interrupt);
     }
-    let log = log::plan(args, &own_command(&args.values));
+    let log = log::plan(args, &tacho_command(&args.values));
     let plan = ServePlan { log, ranks: membership, ..plan::of(args, simulator.as_ref())? };
-    let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
+    let contact = if args.tacho.dry_run { Contact::Minimal } else { Contact::Server };
     let prepared = prepare(&plan, contact, &screen)?;
     save(args, &plan, &prepared)?;
-    if args.own.dry_run {
+    if args.tacho.dry_run {
         let unwritten = unwritten(args);
         if !unwritten.is_empty() {
             inform(args, &format!("--dry-run: nothing is written for {}", unwritten.join(", ")));
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 }
 
 fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
-    let Some(path) = &args.own.save_workload else { return Ok(()) };
+    let Some(path) = &args.tacho.save_workload else { return Ok(()) };
     save_workload(plan, prepared, settings(args, plan, prepared), Path::new(path))?;
     inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     Ok(())
@@ -104,7 +104,7 @@ pub(super) fn settings(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) 
     args.settings(&Decided {
         model_id: &prepared.model_id,
         model_name: &prepared.model_name,
-        cache_salt: args.own.cache_salt.as_ref().and_then(|_| plan.traffic.payload.extra_body.text("cache_salt")),
+        cache_salt: args.tacho.cache_salt.as_ref().and_then(|_| plan.traffic.payload.extra_body.text("cache_salt")),
         max_concurrency: plan.traffic.max_concurrency,
     })
 }
@@ -140,7 +140,7 @@ fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
 
 fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
     let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
-    Screen::open(&args.live.unless(args.own.dry_run), args.own.quiet || args.outputs.owns_stdout(), progress)
+    Screen::open(&args.live.unless(args.tacho.dry_run), args.tacho.quiet || args.outputs.owns_stdout(), progress)
 }
 
 fn measure(
@@ -219,7 +219,7 @@ pub(crate) fn run_inside(
     let mut plan = plan::of(args, simulator.or(own.as_ref()))?;
     let command = recorded_command(command, &args.values);
     if let Some(provenance) = &mut plan.report.provenance {
-        provenance.command = command_line(&redact_words(&command));
+        provenance.command = command_line(&redact_args(&command));
     }
     let plan = ServePlan { log: log::plan(args, &command), ranks: membership, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
@@ -257,7 +257,7 @@ pub(crate) fn result(args: &ServeArgs, record: &RunRecord) -> Dict {
 fn held(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     let findings = findings(args, record)?;
     let exit = verdict(args, record)?;
-    Ok(if exit == Exit::Done { code(&findings, args.own.allow_inconclusive) } else { exit })
+    Ok(if exit == Exit::Done { code(&findings, args.tacho.allow_inconclusive) } else { exit })
 }
 
 /// Whether a run was whole; an error if no request succeeded.
@@ -278,7 +278,7 @@ pub(in crate::commands) fn verdict(args: &ServeArgs, record: &RunRecord) -> anyh
             Err(Advised::new(text, remedy::remedy(args, &first)).into())
         }
         _ if record.caveats.iter().any(is_failed_rule) => Ok(Exit::Gate),
-        _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
+        _ if args.tacho.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
         _ => Ok(Exit::Done),
     }
 }
@@ -299,7 +299,7 @@ pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
 
 /// Prints a location to standard error: scripts parse the report.
 fn inform(args: &ServeArgs, text: &str) {
-    if !(args.own.quiet || args.own.strict_parity) {
+    if !(args.tacho.quiet || args.tacho.strict_parity) {
         exit::note(text);
     }
 }

@@ -64,10 +64,10 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(directory) = &args.dir else {
-        let page = match find(COMMANDS, &args.words) {
+        let page = match find(COMMANDS, &args.of_command) {
             Some((command, [])) if args.markdown => reference_page(command),
             Some((command, [])) => man_page(command),
-            _ if !args.words.is_empty() => return Err(unknown(&args.words.join(" ")).into()),
+            _ if !args.of_command.is_empty() => return Err(unknown(&args.of_command.join(" ")).into()),
             _ if args.markdown => reference::index(COMMANDS),
             _ => overview(),
         };
@@ -91,10 +91,10 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn unknown(words: &str) -> Misused {
+fn unknown(name: &str) -> Misused {
     let known = COMMANDS.iter().map(|command| command.spellings[0]);
-    let meant = nearest(words, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-    Misused(format!("unknown command {words:?}: tacho --help lists them{meant}"))
+    let meant = nearest(name, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    Misused(format!("unknown command {name:?}: tacho --help lists them{meant}"))
 }
 
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {

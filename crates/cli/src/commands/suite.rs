@@ -132,8 +132,8 @@ fn environment(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine) -> anyhow:
         return Ok(());
     }
     let vllm = (!args.sim && program_exists("vllm")).then(|| {
-        let words = ["vllm".to_owned(), "collect-env".to_owned()];
-        plan.supervised.run_logged(&words, &[], Some(&path))
+        let argv = ["vllm".to_owned(), "collect-env".to_owned()];
+        plan.supervised.run_logged(&argv, &[], Some(&path))
     });
     if !matches!(vllm, Some(Ok(()))) || fs::metadata(&path).map_or(0, |about| about.len()) == 0 {
         write_text(&path, &machine.text())?;

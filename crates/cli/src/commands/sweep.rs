@@ -148,7 +148,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let store = if plan.dry_run { None } else { Store::of(&args.output.history)? };
     let files = Files::new(plan.experiment.clone()).with(store);
     let supervised = supervised(args.output.show_stdout)?;
-    let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_given };
+    let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_set };
     // A start-up benchmark starts its engine itself: no server is started.
     let host = Commands::new(&supervised, 0, false, &sink);
     let report = startup(&plan, Tools { bench: &bench, ..host.tools(&files) })?;

@@ -280,14 +280,14 @@ fn verify(command: &str, record: &RunRecord, best: &Forecast, interrupt: &Interr
     if best.setting.replicas.is_some_and(|count| count > 1) {
         bail!("--verify starts one server, and the best setting has {} replicas", best.setting);
     }
-    let mut words = split("--verify", command)?;
-    words.extend(best.setting.flags());
+    let mut args = split("--verify", command)?;
+    args.extend(best.setting.flags());
     let load = load(record)?;
     let screen = Screen::open(&load.live, false, Progress::Hidden)?.with(Lines::Unwanted);
-    let host = Commands::new(&supervised(false)?, READY, is_tacho(&words), &screen);
+    let host = Commands::new(&supervised(false)?, READY, is_tacho(&args), &screen);
     note(&format!("verifying {}: waiting for the server, up to {} s", best.setting, short_tick(READY as f64)));
     let log = Path::new("whatif-server.log");
-    let started = host.start(&words, &[], log, &screen);
+    let started = host.start(&args, &[], log, &screen);
     let running = started.map_err(|failure| unstarted(&failure, log))?;
     let mut values = load.values.clone();
     values.set("--base-url", &running.address)?;
@@ -303,14 +303,14 @@ fn load(record: &RunRecord) -> anyhow::Result<ServeArgs> {
     if command.contains(secret::REDACTED) {
         bail!("--verify: the command of the run has secrets, which are not stored: {command}");
     }
-    let words = split("--verify", command)?;
-    let mut words: Vec<String> = words.into_iter().skip(1).collect();
-    words.iter_mut().take(1).filter(|word| *word == "predict").for_each(|word| "serve".clone_into(word));
-    if let Some(at) = words.iter().position(|word| word == "--sim-profile") {
-        words.drain(at..words.len().min(at + 2));
+    let argv = split("--verify", command)?;
+    let mut argv: Vec<String> = argv.into_iter().skip(1).collect();
+    argv.iter_mut().take(1).filter(|word| *word == "predict").for_each(|word| "serve".clone_into(word));
+    if let Some(at) = argv.iter().position(|word| word == "--sim-profile") {
+        argv.drain(at..argv.len().min(at + 2));
     }
-    words.retain(|word| word != "--sim" && !word.starts_with("--sim-profile="));
-    let values = values_for(&args::serve::TABLE, &words)?;
+    argv.retain(|word| word != "--sim" && !word.starts_with("--sim-profile="));
+    let values = values_for(&args::serve::TABLE, &argv)?;
     let mut values = values.ok_or_else(|| anyhow!("--verify: the run is not one of tacho serve: {command}"))?;
     ["--host", "--port"].into_iter().for_each(|flag| values.forget(flag));
     Ok(ServeArgs::read(values)?)

@@ -18,12 +18,12 @@ const PLAIN: [(&str, &str); 4] = [
     ("File exists (os error 17)", "it is a file: pass a directory"),
 ];
 
-pub(super) fn text(error: &anyhow::Error, words: &[String]) -> String {
+pub(super) fn text(error: &anyhow::Error, args: &[String]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for cause in error.chain().map(|cause| plain(&cause.to_string())) {
-        let name = flag(&cause, words).map_or("", |(name, _)| name);
+        let name = flag(&cause, args).map_or("", |(name, _)| name);
         let is_named = !name.is_empty() && lines.iter().any(|line| names(line, name));
-        let named = if is_named { cause.clone() } else { named(&cause, words) };
+        let named = if is_named { cause.clone() } else { named(&cause, args) };
         match lines.last_mut() {
             Some(line) if line.contains(&cause) => {}
             Some(line) if line.len() + named.len() < WIDE => *line += &format!(": {named}"),
@@ -35,9 +35,9 @@ pub(super) fn text(error: &anyhow::Error, words: &[String]) -> String {
 }
 
 /// A message with the flag that it is about.
-pub(super) fn named(text: &str, words: &[String]) -> String {
+pub(super) fn named(text: &str, args: &[String]) -> String {
     let text = plain(text);
-    match flag(&text, words) {
+    match flag(&text, args) {
         Some((flag, value)) if text.starts_with(value) => format!("{flag} {text}"),
         Some((flag, _)) => format!("{flag}: {text}"),
         None => text,
@@ -50,12 +50,12 @@ fn plain(text: &str) -> String {
 
 /// The flag or positional argument that has a file, directory or address of the error as its value, unless the error
 /// names it.
-fn flag<'w>(text: &str, words: &'w [String]) -> Option<(&'static str, &'w str)> {
-    let (command, words) = find(COMMANDS, words)?;
+fn flag<'w>(text: &str, args: &'w [String]) -> Option<(&'static str, &'w str)> {
+    let (command, args) = find(COMMANDS, args)?;
     let positional = command.table.flags.iter().find(|flag| flag.kind.positions().is_some());
     let mut positions = positional.into_iter().flat_map(|flag| flag.long().split(' ')).cycle();
     let mut last: Option<&'static Flag> = None;
-    for word in words {
+    for word in args {
         let (name, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
             Some((name, value)) => (name, Some(value)),
             None if word.starts_with('-') => (word.as_str(), None),
@@ -99,13 +99,13 @@ mod tests {
 
     use super::*;
 
-    fn shown(words: &str, first: &str, cause: Option<&'static str>) -> String {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    fn shown(args: &str, first: &str, cause: Option<&'static str>) -> String {
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
         let error = match cause {
             Some(cause) => anyhow::Error::new(io::Error::other(cause)).context(first.to_owned()),
             None => anyhow::anyhow!("{first}"),
         };
-        text(&error, &words)
+        text(&error, &args)
     }
 
     #[test]

@@ -30,8 +30,8 @@ fn a_run_by_a_file_has_the_result_of_the_built_in_backend() {
     let (place, sim) = (Place::new(), Sim::start(&[]));
     write_file(&place, "openai-chat");
     let run = |backend: &str, name: &str| {
-        let words = ["serve", "--backend", backend, "--base-url", &sim.url, "--save-result", "--result-filename", name];
-        let output = place.run(&[&words[..], &LOAD].concat());
+        let args = ["serve", "--backend", backend, "--base-url", &sim.url, "--save-result", "--result-filename", name];
+        let output = place.run(&[&args[..], &LOAD].concat());
         assert!(output.status.success(), "{}", stderr(&output));
         place.json(name)
     };
@@ -58,9 +58,9 @@ fn the_model_and_readiness_come_from_the_paths_of_the_file() {
         "POST /gen/gpt2": [whole("{\"t\": \"a\"}\n{\"t\": \"b\"}\n{\"end\": 1}\n")]
     }}));
     let url = format!("http://{}", server.address);
-    let words = ["serve", "--backend", "api.yaml", "--base-url", &url, "--ready-check-timeout-sec", "5"];
+    let args = ["serve", "--backend", "api.yaml", "--base-url", &url, "--ready-check-timeout-sec", "5"];
     let saved = ["--save-result", "--result-filename", "r.json"];
-    let output = place.run(&[&words[..], &saved, &LOAD[2..]].concat());
+    let output = place.run(&[&args[..], &saved, &LOAD[2..]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let result = place.json("r.json");
     assert_eq!((&result["completed"], &result["total_output_tokens"]), (&json!(6), &json!(12)));
@@ -73,8 +73,8 @@ fn a_run_is_resumed_by_the_same_file_only() {
     let (place, sim) = (Place::new(), Sim::start(&[]));
     write_file(&place, "openai");
     let dead = format!("http://127.0.0.1:{}", place.port);
-    let words = ["serve", "--backend", "api.yaml", "--base-url", &dead, "--log", "kept"];
-    assert_eq!(place.run(&[&words[..], &LOAD].concat()).status.code(), Some(1), "no server");
+    let args = ["serve", "--backend", "api.yaml", "--base-url", &dead, "--log", "kept"];
+    assert_eq!(place.run(&[&args[..], &LOAD].concat()).status.code(), Some(1), "no server");
     let text = std::fs::read_to_string(place.file("api.yaml")).unwrap();
     let resume = ["serve", "--resume", "kept", "--base-url", &sim.url, "--save-result", "--result-filename", "r.json"];
     place.write("api.yaml", &text.replace("repetition_penalty: 1.0", "repetition_penalty: 1.1"));
@@ -93,8 +93,8 @@ fn plans_are_shown_without_a_server_and_workloads_are_saved() {
     write_file(&place, "openai");
     let dead = format!("http://127.0.0.1:{}", place.port);
     for (url, further) in [(&dead, &["--dry-run"][..]), (&sim.url, &["--save-workload", "w.jsonl"])] {
-        let words = ["serve", "--backend", "api.yaml", "--base-url", url];
-        let output = place.run(&[&words[..], further, &LOAD].concat());
+        let args = ["serve", "--backend", "api.yaml", "--base-url", url];
+        let output = place.run(&[&args[..], further, &LOAD].concat());
         assert!(output.status.success(), "{}", stderr(&output));
     }
     assert_eq!(std::fs::read_to_string(place.file("w.jsonl")).unwrap().lines().count(), 7);
@@ -158,11 +158,11 @@ fn mistakes_are_one_line_and_a_usage_error() {
         (&["serve", "--backend", "nothing"], "argument --backend: invalid choice: 'nothing'"),
         (&["backend", "init", "openai-audio"], "argument NAME: invalid choice: 'openai-audio'"),
     ];
-    for (words, message) in cases {
-        let output = place.run(words);
+    for (args, message) in cases {
+        let output = place.run(args);
         let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {text}");
-        assert!(text.contains(message), "{words:?}: {text}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(message), "{args:?}: {text}");
     }
     let parity = place.run(&["serve", "--backend", "good.yaml", "--strict-parity"]);
     assert!(!parity.status.success() && stderr(&parity).contains("--strict-parity and a backend from a file"));

@@ -268,10 +268,10 @@ fn failed_requests_are_sent_again_and_counted() {
     let flags = ["--num-prompts", "20", "--random-input-len", "8", "--random-output-len", "3", "--retries", "30"];
     let run = bench(&sim, directory.path(), &flags);
     assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(20)), "{}", run.stderr());
-    let own = &run.result["tacho"];
-    let retries: Vec<u64> = own["request_retries"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
-    assert!(retries.iter().sum::<u64>() > 0 && own["retries"] == retries.iter().sum::<u64>());
-    assert_eq!(own["retried_requests"], retries.iter().filter(|&&count| count > 0).count());
+    let tacho = &run.result["tacho"];
+    let retries: Vec<u64> = tacho["request_retries"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert!(retries.iter().sum::<u64>() > 0 && tacho["retries"] == retries.iter().sum::<u64>());
+    assert_eq!(tacho["retried_requests"], retries.iter().filter(|&&count| count > 0).count());
     let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
     assert!(shown.contains(" sent again ("), "{shown}");
     // Latency includes retries: a retried request took longer than the pause between attempts.
@@ -292,10 +292,10 @@ fn tokens_are_told_from_events() {
         [(&["--extra-body", usage][..], "usage"), (&["--logprobs", "1"], "logprobs"), (&[], "retokenised")]
     {
         let run = bench(&sim, directory.path(), &[&long[..], flags, &["--verbose"]].concat());
-        let own = &run.result["tacho"];
-        assert_eq!(own["itl_per_token_source"], source, "{}", run.stderr());
+        let tacho = &run.result["tacho"];
+        assert_eq!(tacho["itl_per_token_source"], source, "{}", run.stderr());
         let (by_event, by_token) =
-            (run.result["mean_itl_ms"].as_f64().unwrap(), own["mean_itl_per_token_ms"].as_f64().unwrap());
+            (run.result["mean_itl_ms"].as_f64().unwrap(), tacho["mean_itl_per_token_ms"].as_f64().unwrap());
         assert!((3.0..5.0).contains(&(by_event / by_token)), "{source}: {by_event} and {by_token}");
         let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
         assert!(shown.contains("Tokens per event counted by:"), "{shown}");
@@ -311,10 +311,14 @@ fn reasoning_is_distinguished_from_the_answer() {
     let long = ["--num-prompts", "3", "--random-input-len", "8", "--random-output-len", "20"];
     for backend in ["openai-chat", "openai-responses"] {
         let run = bench(&sim, directory.path(), &[&long[..], &["--backend", backend, "--verbose"]].concat());
-        let own = &run.result["tacho"];
-        assert_eq!((&own["reasoning_tokens"], &own["answer_tokens"]), (&json!(36), &json!(24)), "{backend}: {own}");
+        let tacho = &run.result["tacho"];
+        assert_eq!(
+            (&tacho["reasoning_tokens"], &tacho["answer_tokens"]),
+            (&json!(36), &json!(24)),
+            "{backend}: {tacho}"
+        );
         let (first, answer) =
-            (run.result["mean_ttft_ms"].as_f64().unwrap(), own["mean_ttft_first_answer_ms"].as_f64().unwrap());
+            (run.result["mean_ttft_ms"].as_f64().unwrap(), tacho["mean_ttft_first_answer_ms"].as_f64().unwrap());
         assert!(answer > first, "{backend}: {first} and {answer}");
         let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
         for line in ["Reasoning tokens:", "Answer tokens:"] {

@@ -56,8 +56,8 @@ fn each_class_is_measured_on_its_own() {
 fn classes_are_compared_and_checked_in_stored_results() {
     let place = Place::new();
     let (_, text, _) = serve(&place, &[]);
-    let run = |words: &[&str]| {
-        let output = place.run(words);
+    let run = |args: &[&str]| {
+        let output = place.run(args);
         (output.status.code(), stdout(&output) + &stderr(&output))
     };
     let (code, said) = run(&["check", "r.json", "--fail-if", "batch.failed>0"]);
@@ -84,9 +84,9 @@ fn the_same_seed_gives_the_same_mix_from_a_file_too() {
         "class:\n  - name: chat\n    weight: 3\n    random-input-len: 16\n    random-output-len: 4\n    goodput: [\"e2el:60000\"]\n  \
          - {name: batch, random-input-len: 64, random-output-len: 24, extra-body: {priority: 7}}\n",
     );
-    let save = |words: &[&str], file: &str| {
+    let save = |args: &[&str], file: &str| {
         let load = ["serve", "--sim", "--dry-run", "--num-prompts", "40", "--request-rate", "50"];
-        let output = place.run(&[&load[..], &["--request-id-prefix", "r-", "--save-workload", file], words].concat());
+        let output = place.run(&[&load[..], &["--request-id-prefix", "r-", "--save-workload", file], args].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         std::fs::read_to_string(place.file(file)).unwrap()
     };
@@ -176,7 +176,7 @@ fn classes_with_their_own_arrivals_send_at_their_planned_times() {
 #[test]
 fn bad_classes_are_refused_in_a_line() {
     let place = Place::new();
-    for (words, says) in [
+    for (args, says) in [
         (&["--class", "a b=1"][..], "letters, digits"),
         (&["--class", "chat=0"], "weight is not a number above 0"),
         (&["--class", "chat=x"], "weight is not a number above 0"),
@@ -206,8 +206,8 @@ fn bad_classes_are_refused_in_a_line() {
         (&["--lora-modules", "a", "b", "--lora-weights", "1"], "each of the 2 adapters"),
         (&["--lora-modules", "a", "b", "--lora-weights", "zipf:x"], "each of the 2 adapters"),
     ] {
-        let output = place.run(&[&["serve", "--sim"], words].concat());
+        let output = place.run(&[&["serve", "--sim"], args].concat());
         let said = stderr(&output);
-        assert!(!output.status.success() && said.contains(says), "{words:?}: {said}");
+        assert!(!output.status.success() && said.contains(says), "{args:?}: {said}");
     }
 }

@@ -37,9 +37,9 @@ fn the_converter_prints_what_the_script_prints() {
         let name = path.file_name().unwrap().to_string_lossy().replace(".stdout.txt", "");
         let case = tacho_testkit::golden_json(&format!("scenarios/converter/{name}.args.json"));
         let argv = case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
-        let words: Vec<&str> = ["convert", "sharegpt"].into_iter().chain(argv).chain(["--as-vllm"]).collect();
+        let args: Vec<&str> = ["convert", "sharegpt"].into_iter().chain(argv).chain(["--as-vllm"]).collect();
         let place = Place::new();
-        let output = place.run(&words);
+        let output = place.run(&args);
         assert!(output.status.success(), "{name}: {}", stderr(&output));
         let expected = tacho_testkit::golden_text(&format!("scenarios/converter/{name}.stdout.txt"));
         assert_eq!(stdout(&output), expected, "{name}");
@@ -54,7 +54,7 @@ fn the_converter_prints_what_the_script_prints() {
 fn a_format_that_is_none_is_told_what_was_meant() {
     let place = Place::new();
     let file = "golden/sessions/weka-1.json";
-    for (words, meant) in [
+    for (args, meant) in [
         (&["convert", "trace", file, "--format", "wekka"][..], "did you mean weka?"),
         (&["convert", "trace", file, "--to", "mooncak"], "did you mean mooncake?"),
         (&["serve", "--sim", "--sessions", file, "--sessions-format", "otell"], "did you mean otel?"),
@@ -66,8 +66,8 @@ fn a_format_that_is_none_is_told_what_was_meant() {
         (&["serve", "--sim", "--sessions", file, "--server-history"], "--backend openai-responses"),
         (&["serve", "--sim", "--sessions", file, "--sessions-option", "colour=red"], "--sessions-option"),
     ] {
-        let output = place.run(words);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(meant), "{words:?}: {}", stderr(&output));
+        let output = place.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(meant), "{args:?}: {}", stderr(&output));
     }
 }

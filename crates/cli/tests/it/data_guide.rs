@@ -20,9 +20,9 @@ fn python(place: &Place, program: &str) -> Output {
 #[ignore = "needs pandas, polars, duckdb and pyarrow"]
 fn the_guides_programs_run() {
     let place = Place::new();
-    let words = "serve --sim --num-prompts 60 --random-input-len 8 --random-output-len 12 --request-rate 200 \
+    let args = "serve --sim --num-prompts 60 --random-input-len 8 --random-output-len 12 --request-rate 200 \
                  --log run.rows --save-requests requests.parquet --quiet";
-    let output = place.run(&words.split_whitespace().collect::<Vec<_>>());
+    let output = place.run(&args.split_whitespace().collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
     let sql = programs("sql")
         .into_iter()

@@ -100,9 +100,9 @@ fn every_block_says_what_it_is() {
 /// Whether a line runs tacho or vLLM, possibly after a prompt or variables.
 fn is_command(line: &str) -> bool {
     let is_before = |word: &&str| *word == "$" || word.contains('=') && !word.starts_with('=');
-    let mut words = line.split_whitespace().skip_while(is_before);
-    let is_program = matches!(words.next(), Some("tacho" | "vllm"));
-    is_program && !words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    let mut args = line.split_whitespace().skip_while(is_before);
+    let is_program = matches!(args.next(), Some("tacho" | "vllm"));
+    is_program && !args.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Indented code blocks are not run, so none may contain a tacho command.

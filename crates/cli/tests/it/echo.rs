@@ -82,39 +82,39 @@ const LOAD: &str = "--model m --tokenizer golden/tokenizers/gpt2 --num-prompts 1
 const SECRET_FLAGS: [&str; 5] = [KEY, HEADER, CLASS, QUERY, BODY];
 
 /// The arguments that give a run its secrets.
-fn secret_words(url: &str) -> Vec<String> {
+fn secret_args(url: &str) -> Vec<String> {
     let body = json!({"nested": [{"api_key": BODY}]}).to_string();
     let class = format!("chat=3: --header X-Class={CLASS}");
     let endpoint = format!("/v1/completions?api_key={}", percent(QUERY));
-    let words =
+    let args =
         ["--base-url", url, "--api-key", KEY, "--header", &format!("X-Whatever={HEADER}"), "--extra-body", &body];
-    [&words[..], &["--class", &class, "--class", "batch=1:", "--endpoint", &endpoint]]
+    [&args[..], &["--class", &class, "--class", "batch=1:", "--endpoint", &endpoint]]
         .concat()
         .into_iter()
         .map(str::to_owned)
         .collect()
 }
 
-fn words<'w>(line: &'w str, more: &'w [String]) -> Vec<&'w str> {
+fn args<'w>(line: &'w str, more: &'w [String]) -> Vec<&'w str> {
     line.split_whitespace().chain(more.iter().map(String::as_str)).collect()
 }
 
-fn run(place: &Place, words: &[&str]) -> Output {
-    let mut command: Command = place.command(words);
+fn run(place: &Place, args: &[&str]) -> Output {
+    let mut command: Command = place.command(args);
     command.env("RUST_LOG", "debug").env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1").output().unwrap()
 }
 
 #[test]
 fn no_output_of_a_run_repeats_what_a_server_repeats() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
-    let secrets = secret_words(&echo.server.url());
+    let secrets = secret_args(&echo.server.url());
     let files = "--save-result --save-detailed --result-filename r.json --log kept --report p.html --card c.svg \
         --save-requests q.jsonl --summary-json s.json --save-workload w.jsonl --plot-timeline --plot-dataset-stats \
         --response-header X-Echo --metrics-interval 0.1 --on-row-command cat>>rows.txt --verbose";
     let (otlp, exporter) = (format!("{}/otlp", echo.server.url()), format!("{}/metrics", echo.server.url()));
     let more = ["--otlp", &otlp, "--otlp-spans", "--telemetry-url", &exporter, "--live-http", "--disable-tqdm"];
     let line = format!("serve {LOAD} {files} {}", more.join(" "));
-    let output = run(&place, &words(&line, &secrets));
+    let output = run(&place, &args(&line, &secrets));
     assert!(output.status.code() == Some(0), "{}", stderr(&output));
     all.streams("serve", &output);
     echo.assert_told(&SECRET_FLAGS);
@@ -128,7 +128,7 @@ fn no_output_of_a_run_repeats_what_a_server_repeats() {
     .iter()
     .enumerate()
     {
-        all.streams(&format!("serve {at}"), &run(&place, &words(line, &secrets)));
+        all.streams(&format!("serve {at}"), &run(&place, &args(line, &secrets)));
     }
     for line in [
         "report kept --save-requests again.jsonl --html again.html --card again.svg",
@@ -140,7 +140,7 @@ fn no_output_of_a_run_repeats_what_a_server_repeats() {
         "check r.json --fail-if failed>1",
         "predict --sim-profile tiny --workload w.jsonl --model m --tokenizer golden/tokenizers/gpt2 --save-result --result-filename f.json",
     ] {
-        all.streams(line, &run(&place, &words(line, &[])));
+        all.streams(line, &run(&place, &args(line, &[])));
     }
     all.files(place.path(), place.path());
     for call in echo.server.calls().iter().filter(|call| call.path().contains("/otlp")) {
@@ -155,12 +155,12 @@ fn no_output_of_a_run_repeats_what_a_server_repeats() {
 #[test]
 fn the_live_page_repeats_nothing() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
-    let secrets = secret_words(&echo.server.url());
+    let secrets = secret_args(&echo.server.url());
     let port = place.port.to_string();
     let line =
         format!("serve {LOAD} --request-rate 8 --no-log --disable-tqdm --response-header X-Echo --live-http {port}");
     let mut child =
-        place.command(&words(&line, &secrets)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        place.command(&args(&line, &secrets)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = Vec::new();
     let mut errors = child.stderr.take().unwrap();
     let mut out = child.stdout.take().unwrap();
@@ -204,7 +204,7 @@ fn no_credential_of_a_sign_in_is_repeated() {
         let flags: Vec<String> = flags.iter().map(|flag| flag.replace("URL", &echo.server.url())).collect();
         let line = format!("serve {LOAD} {files} --result-filename {name}.json --base-url {}", url(&echo));
         let line = line.replace("kept", &format!("{name}.rows"));
-        let mut command = place.command(&words(&line, &flags));
+        let mut command = place.command(&args(&line, &flags));
         command.envs([
             ("AWS_ACCESS_KEY_ID", AWS_ID),
             ("AWS_SECRET_ACCESS_KEY", AWS_SECRET),
@@ -213,7 +213,7 @@ fn no_credential_of_a_sign_in_is_repeated() {
         all.streams(name, &command.env("RUST_LOG", "debug").output().unwrap());
         echo.assert_told(told);
         let report = format!("report {name}.rows --save-requests {name}.again.jsonl");
-        all.streams(&report, &run(&place, &words(&report, &[])));
+        all.streams(&report, &run(&place, &args(&report, &[])));
     };
     let plain = |echo: &Echo| echo.server.url();
     let with_password =
@@ -250,13 +250,13 @@ fn no_other_command_repeats_a_secret() {
         // Each command knows its own secrets only.
         let echo = Echo::start();
         let line = line.replace("URL", &echo.server.url());
-        let words = if ["backend check", "multi-turn", "throughput"].iter().any(|name| line.starts_with(name)) {
-            words(&line, &[])
+        let args = if ["backend check", "multi-turn", "throughput"].iter().any(|name| line.starts_with(name)) {
+            args(&line, &[])
         } else {
-            words(&line, &key)
+            args(&line, &key)
         };
         let name = line.split(" -").next().unwrap_or_default();
-        all.streams(name, &place.command(&words).env("OPENAI_API_KEY", KEY).env("RUST_LOG", "debug").output().unwrap());
+        all.streams(name, &place.command(&args).env("OPENAI_API_KEY", KEY).env("RUST_LOG", "debug").output().unwrap());
         echo.assert_told(&[KEY]);
     }
     std::fs::remove_file(place.file("api.yaml")).unwrap();
@@ -272,7 +272,7 @@ fn no_directory_of_a_sweep_repeats_a_secret() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
     place.write("loads.json", r#"[{"max_concurrency": 1}, {"max_concurrency": 4}]"#);
     place.write("slo.json", r#"[{"p99_ttft_ms": "<=1000"}]"#);
-    let secrets = secret_words(&echo.server.url()).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let secrets = secret_args(&echo.server.url()).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let bench = format!("tacho serve {LOAD} {secrets}");
     for (name, flags) in [
         ("serve", "--bench-params loads.json --num-runs 1"),
@@ -281,7 +281,7 @@ fn no_directory_of_a_sweep_repeats_a_secret() {
     ] {
         let bench = ["--bench-cmd".to_owned(), bench.clone()];
         let line = format!("sweep {name} {flags} -e {name}");
-        all.streams(name, &run(&place, &words(&line, &bench)));
+        all.streams(name, &run(&place, &args(&line, &bench)));
     }
     echo.assert_told(&SECRET_FLAGS);
     all.files(place.path(), place.path());
@@ -322,13 +322,13 @@ fn listen_in(port: u16) -> (u16, Arc<Mutex<Vec<u8>>>) {
 #[test]
 fn no_message_of_a_rank_repeats_a_secret() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
-    let secrets = secret_words(&echo.server.url());
+    let secrets = secret_args(&echo.server.url());
     let (entry, heard) = listen_in(place.port);
     let start = |rank: usize, port: u16| {
         let line = format!(
             "serve {LOAD} --rank {rank} --ranks 2 --rendezvous 127.0.0.1:{port} --save-result --save-detailed --log kept --result-filename r.json"
         );
-        let mut command = place.command(&words(&line, &secrets));
+        let mut command = place.command(&args(&line, &secrets));
         command.env("RUST_LOG", "debug").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let ranks = [start(0, place.port), start(1, entry)];
@@ -348,7 +348,7 @@ fn labels_of_strangers_control_no_terminal() {
     let row = |at: usize| json!({"prompt": format!("p{at}"), "output_tokens": 2, "labels": {"\u{1b}]0;x\u{7}\u{202e}name": "v\u{1b}[2J"}});
     place.write("d.jsonl", &(0..4).map(|at| format!("{}\n", row(at))).collect::<String>());
     let line = "serve --sim --dataset-name custom --skip-chat-template --dataset-path d.jsonl --num-prompts 4 --log kept --save-result --save-detailed --result-filename r.json --report p.html";
-    let output = place.run(&words(line, &[]));
+    let output = place.run(&args(line, &[]));
     let again = place.run(&["report", "kept"]);
     for text in [stdout(&output), stderr(&output), stdout(&again), stderr(&again)] {
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");

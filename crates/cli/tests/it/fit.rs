@@ -86,9 +86,8 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     let same = ["--num-prompts", "40", "--max-concurrency", "8", "--ignore-eos", "--random-input-len", "200"];
     let lengths = ["--random-output-len", "40", "--random-range-ratio", "0.8", "--save-result", "--save-detailed"];
     for (profile, file, says) in [("mine.json", "p8.json", ""), ("l4-8b", "far.json", "poor fit here")] {
-        let words =
-            [&["predict", "--sim-profile", profile], &same[..], &lengths, &["--result-filename", file]].concat();
-        assert!(place.run(&words).status.success());
+        let args = [&["predict", "--sim-profile", profile], &same[..], &lengths, &["--result-filename", file]].concat();
+        assert!(place.run(&args).status.success());
         let compared = place.run(&["compare", "r8.json", file]);
         let text = stdout(&compared);
         assert!(text.contains("## Step by step: predicted by") && text.contains(says), "{text} {}", stderr(&compared));
@@ -113,12 +112,12 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     let measured = ["--request-rate", "20", "--save-result", "--result-filename", "p.json"];
     assert!(place.run(&[&["predict", "--sim-profile", "tiny"], &sized[..], &measured].concat()).status.success());
     let bench = format!("serve {} --ignore-eos", sized.join(" "));
-    let words = ["plan", "--sim-profile", "tiny", "--rate", "40", "--sla", "p99_ttft_ms<=200", "--bench-cmd", &bench];
-    let drawn = place.run(&[&words[..], &["--plot", "p.svg", "--measured", "p.json"]].concat());
+    let args = ["plan", "--sim-profile", "tiny", "--rate", "40", "--sla", "p99_ttft_ms<=200", "--bench-cmd", &bench];
+    let drawn = place.run(&[&args[..], &["--plot", "p.svg", "--measured", "p.json"]].concat());
     assert!(stdout(&drawn).contains("p at 20.00 requests/s: median_ttft_ms"), "{} {}", stdout(&drawn), stderr(&drawn));
     let picture = std::fs::read_to_string(place.file("p.svg")).unwrap();
     assert!(picture.contains("P99 TTFT (ms) of one replica by load") && picture.contains("p: "), "{picture}");
-    let endless = place.run(&[&words[..], &["--plot", "p.gif"]].concat());
+    let endless = place.run(&[&args[..], &["--plot", "p.gif"]].concat());
     assert_eq!(endless.status.code(), Some(2), "{}", stderr(&endless));
     let wrong = place.run(&["plan", "--sim-profile", "tiny", "--rate", "4", "--sla", "p99_nope_ms<=3"]);
     assert!(stderr(&wrong).contains("p99_nope_ms"), "{}", stderr(&wrong));
@@ -148,17 +147,17 @@ fn the_workload_of_a_plan_is_given_as_flags_or_as_a_command() {
 #[test]
 fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     let place = Place::new();
-    let words = ["predict", "--num-prompts", "20", "--random-input-len", "50", "--random-output-len", "10"];
-    let unnamed = place.run(&words);
+    let args = ["predict", "--num-prompts", "20", "--random-input-len", "50", "--random-output-len", "10"];
+    let unnamed = place.run(&args);
     let said = stderr(&unnamed);
     assert!(
         unnamed.status.code() == Some(2) && said.contains("--sim-profile is required: a file of tacho fit"),
         "{said}"
     );
-    let words = [&words[..], &["--sim-profile", "tiny"]].concat();
+    let args = [&args[..], &["--sim-profile", "tiny"]].concat();
     let files =
         ["--summary-json", "-", "--report", "r.html", "--save-requests", "q.csv", "--fail-if", "p99_ttft_ms<1e9"];
-    let output = place.run(&[&words[..], &files].concat());
+    let output = place.run(&[&args[..], &files].concat());
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let summary: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(summary["completed"], 20);
@@ -166,7 +165,7 @@ fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     let served = [&["--live"][..], &["--duration", "5"], &["--log", "l"], &["--base-url", "http://127.0.0.1:1"]];
     let more = [&["--num-runs", "3"][..], &["--timeout", "1"], &["--otlp", "http://127.0.0.1:1"]];
     for flag in served.into_iter().chain(more) {
-        let refused = place.run(&[&words[..], flag].concat());
+        let refused = place.run(&[&args[..], flag].concat());
         let said = stderr(&refused);
         assert!(refused.status.code() == Some(2) && said.contains("a prediction does not support"), "{flag:?}: {said}");
     }
@@ -175,10 +174,9 @@ fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
 #[test]
 fn embeddings_take_one_step_and_a_plan_refuses_what_it_does_not_play() {
     let place = Place::new();
-    let words = ["predict", "--sim-profile", "h100-8b", "--num-prompts", "4", "--random-input-len", "50"];
+    let args = ["predict", "--sim-profile", "h100-8b", "--num-prompts", "4", "--random-input-len", "50"];
     let long = ["--random-output-len", "500", "--save-result", "--result-filename", "e.json"];
-    let output =
-        place.run(&[&words[..], &long, &["--backend", "openai-embeddings", "--max-concurrency", "1"]].concat());
+    let output = place.run(&[&args[..], &long, &["--backend", "openai-embeddings", "--max-concurrency", "1"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let latency = place.json("e.json")["mean_e2el_ms"].as_f64().unwrap();
     // 6.4 ms, 32 us per token, and a small overhead.
@@ -224,13 +222,13 @@ fn conversations_limits_on_prefills_and_cancellations_are_predicted() {
 #[test]
 fn a_run_is_forecast_with_other_settings() {
     let place = Place::new();
-    let run = |words: &str| place.run(&words.split_whitespace().collect::<Vec<_>>());
+    let run = |args: &str| place.run(&args.split_whitespace().collect::<Vec<_>>());
     let profile = r#"{"tacho_profile": 2, "name": "server", "noise": 0.01, "engine": {"max_num_seqs": 4},
         "cost": {"fixed_us": 6400, "per_prefill_token_us": 32, "per_sequence_us": 60, "per_kv_token_us": 0.05}}"#;
     place.write("server.json", profile);
-    let words = "predict --sim-profile server.json --num-prompts 80 --request-rate 16 --random-input-len 512 --random-range-ratio 0.5 \
+    let args = "predict --sim-profile server.json --num-prompts 80 --request-rate 16 --random-input-len 512 --random-range-ratio 0.5 \
         --random-output-len 32 --save-result --save-detailed --result-filename run.json";
-    assert!(run(words).status.success());
+    assert!(run(args).status.success());
     let found = run("whatif run.json --set max_num_seqs=4,16 --max-num-seqs 4 --json");
     let text = stdout(&found);
     assert!(found.status.success(), "{}", stderr(&found));

@@ -32,9 +32,9 @@ fn answer() -> String {
     format!("{token}\n\n{usage}\n\ndata: [DONE]\n\n")
 }
 
-fn serve(place: &Place, key: Option<&str>, words: &[&str]) -> Output {
+fn serve(place: &Place, key: Option<&str>, args: &[&str]) -> Output {
     let tokenizer = ["--tokenizer", "golden/tokenizers/gpt2"];
-    let mut command = place.command(&[&["serve"], &SMALL[..], &tokenizer, words].concat());
+    let mut command = place.command(&[&["serve"], &SMALL[..], &tokenizer, args].concat());
     if let Some(key) = key {
         command.env("OPENAI_API_KEY", key);
     }
@@ -131,7 +131,7 @@ fn mistyped_words_get_a_suggestion() {
     place.write("sla.json", r#"[{"p99_tfft_ms": "<=200"}]"#);
     let sweep = ["sweep", "serve", "--sim", "--bench-cmd", "tacho serve --num-prompts 2"];
     let sla = ["sweep", "serve_sla", "--sim", "--bench-cmd", "tacho serve --num-prompts 2", "--sla-params", "sla.json"];
-    for (words, meant) in [
+    for (args, meant) in [
         (&["srve"][..], "tacho serve"),
         (&["serve-sla"], "tacho sweep serve_sla"),
         (&["help", "rate"], "tacho help rates"),
@@ -145,18 +145,18 @@ fn mistyped_words_get_a_suggestion() {
         (&["completions", "bsh"], "bash"),
         (&["man", "srve"], "serve"),
     ] {
-        let output = place.run(words);
+        let output = place.run(args);
         let text = stderr(&output);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {:?}", output.status);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}", output.status);
         let said = text.split("did you mean ").nth(1);
-        assert!(said.is_some_and(|said| said.contains(meant)), "{words:?}: no {meant} in {text}");
+        assert!(said.is_some_and(|said| said.contains(meant)), "{args:?}: no {meant} in {text}");
     }
 }
 
 #[test]
 fn where_few_names_are_possible_they_are_all_said() {
     let place = Place::new();
-    for (words, names) in [
+    for (args, names) in [
         (["--goodput", "tfft:3"], &["tfft", "ttft", "tpot", "e2el"][..]),
         (["--percentile-metrics", "ttft,tpt"], &["tpt", "ttft", "tpot", "itl", "e2el"]),
         (["--random-range-ratio", r#"{"inptu": 0.1, "output": 0.2}"#], &["input", "output"]),
@@ -165,11 +165,11 @@ fn where_few_names_are_possible_they_are_all_said() {
         (["--multi-turn-delay-ms", "5"], &["needs --multi-turn"]),
         (["--sweep-request-rate", "1,x"], &["--sweep-request-rate", "1,x"]),
     ] {
-        let output = place.run(&[&["serve", "--sim"], &words[..]].concat());
+        let output = place.run(&[&["serve", "--sim"], &args[..]].concat());
         let text = stderr(&output);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {:?}", output.status);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {:?}", output.status);
         let missing: Vec<_> = names.iter().filter(|name| !text.contains(**name)).collect();
-        assert!(missing.is_empty(), "{words:?}: no {missing:?} in {text}");
+        assert!(missing.is_empty(), "{args:?}: no {missing:?} in {text}");
     }
 }
 
@@ -177,8 +177,8 @@ fn where_few_names_are_possible_they_are_all_said() {
 fn a_model_that_the_server_does_not_have_is_named() {
     let (place, server) = (Place::new(), keyed());
     let url = format!("http://{}", server.address);
-    let words = ["serve", "--base-url", &url, "--model", "org/other", "--num-prompts", "1"];
-    let mut command = place.command(&words);
+    let args = ["serve", "--base-url", &url, "--model", "org/other", "--num-prompts", "1"];
+    let mut command = place.command(&args);
     command.env("OPENAI_API_KEY", KEY).env("HF_HUB_OFFLINE", "1").env("HF_HOME", place.path().join("home"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -190,7 +190,7 @@ fn a_model_that_the_server_does_not_have_is_named() {
 #[test]
 fn flags_of_another_command_have_a_hint() {
     let place = Place::new();
-    for (words, wanted) in [
+    for (args, wanted) in [
         (&["sim", "--sim-profile", "tiny"][..], "--profile"),
         (&["--sim"], "tacho serve --sim"),
         (&["serve", "--sim", "--profile", "h100-8b"], "--sim-profile h100-8b"),
@@ -198,9 +198,9 @@ fn flags_of_another_command_have_a_hint() {
         (&["serve", "--sim", "--header", "Name: value"], "KEY=VALUE"),
         (&["serve", "--sim", "--dataset-name", "azure"], "--sessions FILE"),
     ] {
-        let output = place.run(words);
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(stderr(&output).contains(wanted), "{words:?}: {}", stderr(&output));
+        let output = place.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(wanted), "{args:?}: {}", stderr(&output));
     }
 }
 
@@ -208,15 +208,15 @@ fn flags_of_another_command_have_a_hint() {
 fn values_that_cannot_work_exit_with_2_and_in_strict_parity_with_1() {
     let place = Place::new();
     let common = ["serve", "--sim", "--num-prompts", "2", "--dataset-name"];
-    for words in [
+    for args in [
         &["prefix_repetition", "--prefix-repetition-num-prefixes", "5"][..],
         &["hf", "--dataset-path", "nobody/unknown"],
     ] {
-        let words = [&common[..], words].concat();
-        let output = place.run(&words);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
-        let strict = place.run(&[&words[..], &["--strict-parity"]].concat());
-        assert_eq!(strict.status.code(), Some(1), "{words:?}: {}", stderr(&strict));
+        let args = [&common[..], args].concat();
+        let output = place.run(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        let strict = place.run(&[&args[..], &["--strict-parity"]].concat());
+        assert_eq!(strict.status.code(), Some(1), "{args:?}: {}", stderr(&strict));
     }
 }
 

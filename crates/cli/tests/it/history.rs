@@ -41,8 +41,8 @@ fn ok(output: Output) -> String {
     stdout(&output)
 }
 
-fn of(place: &Place, words: &[&str]) -> Output {
-    place.run(&[&["history"], words, &["--history", "h"]].concat())
+fn of(place: &Place, args: &[&str]) -> Output {
+    place.run(&[&["history"], args, &["--history", "h"]].concat())
 }
 
 fn listed(place: &Place) -> Vec<Value> {
@@ -65,8 +65,8 @@ fn a_planted_change_is_found_with_its_commit_and_none_elsewhere() {
         assert_eq!(found(trend), expected, "{trend}");
     }
     let worse = |filter: &str, last: &str| {
-        let words = ["trend", "--metric", "mean_tpot_ms", "--filter", filter, "--fail-if-worse", last];
-        of(&place, &words).status.code()
+        let args = ["trend", "--metric", "mean_tpot_ms", "--filter", filter, "--fail-if-worse", last];
+        of(&place, &args).status.code()
     };
     let slower = "branch=main,model_id=slower";
     assert_eq!([worse(slower, "10"), worse(slower, "9"), worse("model_id=same", "24")], [Some(3), Some(0), Some(0)]);
@@ -207,8 +207,8 @@ fn a_run_adds_its_result_and_a_history_that_breaks_is_a_warning() {
     assert!(stderr(&broken).contains("warning: --history b: "), "{}", stderr(&broken));
     assert_eq!(place.json("r.json")["completed"], 4);
     let sweep = "tacho serve --num-prompts 4 --random-output-len 2";
-    let words = ["sweep", "serve", "--sim", "--bench-cmd", sweep, "--num-runs", "2", "--history", "s", "--tag", "a=b"];
-    let output = place.run(&words);
+    let args = ["sweep", "serve", "--sim", "--bench-cmd", sweep, "--num-runs", "2", "--history", "s", "--tag", "a=b"];
+    let output = place.run(&args);
     assert!(output.status.success() && stderr(&output).contains("added to s: 2 entries"), "{}", stderr(&output));
 }
 

@@ -46,13 +46,13 @@ fn every_command_that_asks_a_server_takes_an_address_of_ipv6() {
         "structured-output --num-prompts 3 --output-len 8 --dataset regex",
     ];
     for line in commands {
-        let words: Vec<&str> = line.split(' ').collect();
+        let args: Vec<&str> = line.split(' ').collect();
         let here = ["--host", "::1", "--port", &sim.port, "--model", "tacho-sim", "--tokenizer", "gpt2"];
-        let output = place.run(&[&words[..], &here].concat());
+        let output = place.run(&[&args[..], &here].concat());
         assert!(output.status.success(), "{line}: {}\n{}", stderr(&output), stdout(&output));
         let url = format!("http://[::1]:{}", sim.port);
         let by_url = ["--base-url", &url, "--model", "tacho-sim", "--tokenizer", "gpt2"];
-        let output = place.run(&[&words[..], &by_url].concat());
+        let output = place.run(&[&args[..], &by_url].concat());
         assert!(output.status.success(), "{line}: {}", stderr(&output));
     }
 }

@@ -74,15 +74,15 @@ fn what_the_hub_lacks_is_one_clear_line() {
 #[test]
 fn a_dataset_that_only_its_column_tells_of_is_fetched_too() {
     let (place, hub) = (Place::new(), named_column());
-    let words = ["serve", "--sim", "--tokenizer", "gpt2", "--dataset-name", "hf", "--dataset-path", "some/body"];
-    let words = [&words[..], &["--hf-text-column", "prompt", "--skip-chat-template", "--num-prompts", "5"]].concat();
+    let args = ["serve", "--sim", "--tokenizer", "gpt2", "--dataset-name", "hf", "--dataset-path", "some/body"];
+    let args = [&args[..], &["--hf-text-column", "prompt", "--skip-chat-template", "--num-prompts", "5"]].concat();
     for offline in ["0", "1"] {
-        let output = run(&place, &hub, offline, &words);
+        let output = run(&place, &hub, offline, &args);
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(stdout(&output).contains("Successful requests:                     5"), "{}", stdout(&output));
         assert_eq!(hub.downloads(), 1, "what was fetched is found again");
     }
-    let wrong: Vec<&str> = words.iter().map(|word| if *word == "prompt" { "promt" } else { word }).collect();
+    let wrong: Vec<&str> = args.iter().map(|word| if *word == "prompt" { "promt" } else { word }).collect();
     let output = run(&place, &hub, "1", &wrong);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("no text in column \"promt\""), "{}", stderr(&output));

@@ -57,17 +57,17 @@ fn a_small_stack_is_enough() {
 #[test]
 fn endless_files_are_refused() {
     let place = Place::new();
-    for (words, says) in [
+    for (args, says) in [
         (&["--base-url", "@/dev/zero"][..], "larger than 16 MiB"),
         (
             &["--base-url", "https://127.0.0.1:9", "--client-cert", "/dev/zero", "--client-key", "/dev/zero"],
             "--client-cert",
         ),
     ] {
-        let words = [&["serve", "--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random"], words].concat();
-        let output = limited(&place.command(&words), "ulimit -v 2000000").output().unwrap();
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
+        let args = [&["serve", "--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random"], args].concat();
+        let output = limited(&place.command(&args), "ulimit -v 2000000").output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
     }
 }
 
@@ -177,8 +177,8 @@ fn dumps_core(key: Option<&str>) -> bool {
     let place = Place::new();
     let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
     let url = format!("http://{}", server.address);
-    let words = ["serve", "--base-url", &url, "--model", "m", "--tokenizer", "gpt2", "--request-rate", "1", "--no-log"];
-    let mut command = limited(&place.command(&words), "ulimit -c unlimited");
+    let args = ["serve", "--base-url", &url, "--model", "m", "--tokenizer", "gpt2", "--request-rate", "1", "--no-log"];
+    let mut command = limited(&place.command(&args), "ulimit -c unlimited");
     command.env_clear().envs(key.map(|key| ("OPENAI_API_KEY", key)));
     let mut child = command.spawn().unwrap();
     wait_for("a request", || server.asked().iter().any(|asked| asked.path == "/v1/completions"));

@@ -115,8 +115,8 @@ fn failed_requests_are_sent_again_by_a_resumed_run() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let dead = format!("http://127.0.0.1:{port}");
     let load = ["--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random", "--num-prompts", "6"];
-    let words = [&["serve", "--base-url", &dead, "--log", "kept"][..], &load, &SMALL].concat();
-    assert_eq!(place.run(&words).status.code(), Some(1), "no server");
+    let args = [&["serve", "--base-url", &dead, "--log", "kept"][..], &load, &SMALL].concat();
+    assert_eq!(place.run(&args).status.code(), Some(1), "no server");
     let server = Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": [
         {"gen": "completions", "tokens": 4}
     ]}}));
@@ -136,8 +136,8 @@ fn a_resumed_run_fails_when_every_request_fails_again() {
         Scripted::start(json!({"routes": {"POST /v1/completions": [good, good, good, failed, failed, failed]}}));
     let url = format!("http://{}", server.address);
     let load = ["--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random", "--num-prompts", "6"];
-    let words = [&["serve", "--base-url", &url, "--log", "kept", "--max-concurrency", "1"][..], &load, &SMALL].concat();
-    let output = place.run(&words);
+    let args = [&["serve", "--base-url", &url, "--log", "kept", "--max-concurrency", "1"][..], &load, &SMALL].concat();
+    let output = place.run(&args);
     assert!(output.status.success(), "{}", stderr(&output));
     let dead = format!("http://127.0.0.1:{}", place.port);
     let output =

@@ -137,8 +137,8 @@ fn faults_of_speech_and_images_are_failures() {
 
 #[test]
 fn what_speech_does_not_have_is_said() {
-    let tacho = |words: &[&str]| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tacho")).args(words).output().unwrap();
+    let tacho = |args: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tacho")).args(args).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, text) = tacho(&["predict", "--sim-profile", "tiny", "--backend", "openai-speech"]);

@@ -10,29 +10,29 @@ use crate::{ab_test, backends::Sim};
 
 /// The result of a run against the simulator with these faults.
 fn run(place: &Place, faults: &str, further: &[&str]) -> Value {
-    let mut words =
+    let mut args =
         vec!["serve", "--sim", "--sim-profile", "instant", "--temperature", "0", "--no-log", "--save-result"];
-    words.extend(["--result-filename", "result.json", "--max-concurrency", "16", "--check-outputs"]);
-    words.extend(["--num-prompts", "100", "--random-input-len", "64", "--random-output-len", "24"]);
+    args.extend(["--result-filename", "result.json", "--max-concurrency", "16", "--check-outputs"]);
+    args.extend(["--num-prompts", "100", "--random-input-len", "64", "--random-output-len", "24"]);
     let faults = format!("--enable-prompt-tokens-details {faults}");
-    words.extend(["--sim-args", &faults]);
-    words.extend(further);
-    let output = place.run(&words);
-    assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+    args.extend(["--sim-args", &faults]);
+    args.extend(further);
+    let output = place.run(&args);
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     json::parse(&std::fs::read_to_string(place.file("result.json")).unwrap()).unwrap()
 }
 
-fn own<'v>(result: &'v Value, key: &str) -> &'v Value {
+fn tacho<'v>(result: &'v Value, key: &str) -> &'v Value {
     result.get("tacho").unwrap().get(key).unwrap_or_else(|| panic!("{key}"))
 }
 
 fn number(result: &Value, key: &str) -> f64 {
-    own(result, key).as_f64().unwrap()
+    tacho(result, key).as_f64().unwrap()
 }
 
 fn dependences(result: &Value) -> Vec<String> {
     let text = |question: &Value, key: &str| question.get(key).and_then(Value::as_str).unwrap().to_owned();
-    let questions = own(result, "outputs").get("questions").and_then(Value::as_list).unwrap();
+    let questions = tacho(result, "outputs").get("questions").and_then(Value::as_list).unwrap();
     questions.iter().filter(|one| text(one, "depends") == "yes").map(|one| text(one, "factor")).collect()
 }
 
@@ -46,12 +46,12 @@ fn planted_faults_are_found_with_their_cause() {
     let flipped = run(&place, "--fault flip:0.6@1", &[]);
     assert!(number(&flipped, "output_divergence") > 0.1 && dependences(&flipped).contains(&"load".to_owned()));
     let cut = run(&place, "--fault cut:0.3", &[]);
-    let flaws = own(&cut, "outputs").get("flaws").unwrap();
+    let flaws = tacho(&cut, "outputs").get("flaws").unwrap();
     assert!(flaws.get("truncated").is_some() && !dependences(&cut).contains(&"load".to_owned()));
     assert!(number(&cut, "output_divergence_alone") > 0.1, "it happens without load too");
     let prefix = ["--dataset-name", "prefix_repetition", "--prefix-repetition-num-prefixes", "25", "--reset-caches"];
     let stale = run(&place, "--fault stale:0.6", &prefix);
-    assert!(dependences(&stale).contains(&"prefix cache".to_owned()), "{:?}", own(&stale, "outputs"));
+    assert!(dependences(&stale).contains(&"prefix cache".to_owned()), "{:?}", tacho(&stale, "outputs"));
 }
 
 /// Noise takes a fifth of a token's probability p, which is uniform from 0.5 to 0.9. Four others are listed, so that r = (1 -
@@ -66,7 +66,7 @@ fn token_distributions_are_compared_up_to_the_first_different_token() {
         let noisy = run(&place, "--fault noise:1", &[&api[..], &["--reference", &sim.url]].concat());
         let (mean, max) = (number(&noisy, "mean_kl_divergence"), number(&noisy, "max_kl_divergence"));
         assert!((0.09..0.11).contains(&mean) && (0.16..0.18).contains(&max), "{backend}: {mean} {max}");
-        let first = own(&noisy, "outputs").get("median_first_different_token").and_then(Value::as_f64).unwrap();
+        let first = tacho(&noisy, "outputs").get("median_first_different_token").and_then(Value::as_f64).unwrap();
         assert!((6.0..=18.0).contains(&first), "{first}");
         let same = run(&place, "", &api);
         assert_eq!((number(&same, "mean_kl_divergence"), number(&same, "max_kl_divergence")), (0.0, 0.0), "{backend}");
@@ -97,9 +97,9 @@ fn answers_are_graded_and_conditions_use_the_accuracy() {
     let base =
         ["serve", "--sim", "--sim-profile", "instant", "--no-log", "--skip-chat-template", "--dataset-name", "custom"];
     let serve = |further: &[&str]| {
-        let words =
+        let args =
             [&base[..], &["--dataset-path", "rows.jsonl", "--custom-output-len", "8", "--num-prompts", "40"], further];
-        place.run(&words.concat())
+        place.run(&args.concat())
     };
     let good = serve(&["--grade", "regex", "--fail-if", "accuracy<0.8"]);
     assert!(good.status.success() && stdout(&good).contains("accuracy 1.000"), "{}", stdout(&good));
@@ -118,9 +118,9 @@ fn answers_are_graded_and_conditions_use_the_accuracy() {
 #[test]
 fn a_grader_that_is_interrupted_keeps_the_run() {
     let place = Place::new();
-    let words = "serve --sim --sim-profile instant --no-log --num-prompts 4 --random-input-len 8 --random-output-len 4 --save-result \
+    let args = "serve --sim --sim-profile instant --no-log --num-prompts 4 --random-input-len 8 --random-output-len 4 --save-result \
         --result-filename r.json --grade-command";
-    let child = place.spawn(&words.split_whitespace().chain(["touch started; sleep 600"]).collect::<Vec<_>>());
+    let child = place.spawn(&args.split_whitespace().chain(["touch started; sleep 600"]).collect::<Vec<_>>());
     let deadline = Instant::now() + Duration::from_secs(60);
     while !place.file("started").exists() {
         assert!(Instant::now() < deadline, "the grader does not start");
@@ -139,8 +139,8 @@ fn faster_but_different_fails() {
     let [right, wrong] = sims.each_ref().map(|sim| sim.url.as_str());
     let load = ["--temperature", "0", "--num-prompts", "30", "--random-input-len", "16", "--random-output-len", "8"];
     for (name, url) in [("old.json", right), ("same.json", right), ("new.json", wrong)] {
-        let words = ["serve", "--base-url", url, "--check-outputs", "--reference", right, "--save-result", "--no-log"];
-        let output = place.run(&[&words[..], &["--result-filename", name], &load].concat());
+        let args = ["serve", "--base-url", url, "--check-outputs", "--reference", right, "--save-result", "--no-log"];
+        let output = place.run(&[&args[..], &["--result-filename", name], &load].concat());
         assert!(output.status.success(), "{}", stderr(&output));
     }
     let gate = |new: &str, rule: &str| {

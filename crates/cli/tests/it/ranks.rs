@@ -97,10 +97,10 @@ impl Run {
 
     /// The report of some of the logs.
     fn report(&self, logs: &[String]) -> Value {
-        let mut words: Vec<&str> = vec!["report"];
-        words.extend(logs.iter().map(String::as_str));
-        words.extend(["--save-result", "again.json", "--save-detailed"]);
-        let output = self.place.run(&words);
+        let mut args: Vec<&str> = vec!["report"];
+        args.extend(logs.iter().map(String::as_str));
+        args.extend(["--save-result", "again.json", "--save-detailed"]);
+        let output = self.place.run(&args);
         assert!(output.status.success(), "{}", stderr(&output));
         serde_json::from_slice(&std::fs::read(self.place.path().join("again.json")).unwrap()).unwrap()
     }
@@ -379,7 +379,7 @@ fn every_rank_balances_over_all_replicas() {
 #[test]
 fn what_ranks_cannot_do_is_said_in_a_line() {
     let server = server();
-    for (words, says) in [
+    for (args, says) in [
         (&["--rank", "2", "--ranks", "2"][..], "--rank 2 and --ranks 2"),
         (&["--rank", "1"], "--rank needs --ranks"),
         (&["--rank", "0", "--ranks", "2", "--rendezvous", "nowhere"], "is not HOST:PORT"),
@@ -388,10 +388,10 @@ fn what_ranks_cannot_do_is_said_in_a_line() {
         (&["--rank", "0", "--ranks", "2", "--rendezvous", "127.0.0.1:7", "--gather", "files", "--no-log"], "--no-log"),
         (&["--rank", "0", "--ranks", "2", "--rendezvous", "127.0.0.1:7", "--rendezvous-cert", "x"], "go together"),
     ] {
-        let run = Run::new(&server, 1, words);
+        let run = Run::new(&server, 1, args);
         let output = run.finish();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
     }
     let meet = format!("127.0.0.1:{}", free_port());
     let alone =

@@ -20,17 +20,16 @@ fn recorded_traffic_has_no_content_and_is_replayed() {
     let url = line.split_whitespace().find(|word| word.ends_with(char::is_numeric) && *word != sim.url).unwrap();
     let turn = |role: &str, content: &str| format!(r#"{{"role": "{role}", "content": "{content}"}}"#);
     let talk = |at: usize| {
-        let words = format!("{SECRET} {at}");
-        let turns =
-            [turn("user", &words), turn("assistant", "yes"), turn("user", "and then?"), turn("assistant", "no")];
+        let args = format!("{SECRET} {at}");
+        let turns = [turn("user", &args), turn("assistant", "yes"), turn("user", "and then?"), turn("assistant", "no")];
         format!(r#"{{"id": "{at}", "messages": [{}]}}"#, turns.join(","))
     };
     place.write("talks.json", &format!("[{}]", (0..3).map(talk).collect::<Vec<_>>().join(",")));
     let load = |url: &str, trace: &str, result: &str| {
-        let words = format!(
+        let args = format!(
             "serve --base-url {url} --model m --tokenizer gpt2 --backend openai-chat --sessions {trace} --save-result --result-filename {result}"
         );
-        let output = place.run(&words.split_whitespace().collect::<Vec<_>>());
+        let output = place.run(&args.split_whitespace().collect::<Vec<_>>());
         assert!(output.status.success(), "{}", stderr(&output));
         place.json(result)
     };

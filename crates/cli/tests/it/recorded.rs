@@ -69,12 +69,12 @@ fn results(place: &Place) -> Vec<String> {
 
 /// Regenerates report and result file from the log of a run and asserts that all numbers are equal. Returns false if
 /// there is no log.
-fn check_log(name: &str, place: &Place, words: &[&str], printed: &str) -> bool {
+fn check_log(name: &str, place: &Place, args: &[&str], printed: &str) -> bool {
     if !place.file("kept/summary.json").exists() {
         return false;
     }
     let before = results(place);
-    let detailed = words.contains(&"--save-detailed").then_some("--save-detailed");
+    let detailed = args.contains(&"--save-detailed").then_some("--save-detailed");
     let report: Vec<&str> = ["report", "kept", "--save-result", "again.json"].into_iter().chain(detailed).collect();
     let output = place.run(&report);
     assert!(output.status.success(), "{name}: {}", stderr(&output));

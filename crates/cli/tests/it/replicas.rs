@@ -26,12 +26,12 @@ const LOAD: [&str; 13] = [
 ];
 
 /// Evenly spaced requests to these servers.
-fn words<'a>(urls: &'a [String], rate: &'a str, prompts: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let mut words = LOAD.to_vec();
-    words.extend(urls.iter().flat_map(|url| ["--base-url", url.as_str()]));
-    words.extend(["--request-rate", rate, "--burstiness", "10000", "--num-prompts", prompts]);
-    words.extend(more);
-    words
+fn args<'a>(urls: &'a [String], rate: &'a str, prompts: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = LOAD.to_vec();
+    args.extend(urls.iter().flat_map(|url| ["--base-url", url.as_str()]));
+    args.extend(["--request-rate", rate, "--burstiness", "10000", "--num-prompts", prompts]);
+    args.extend(more);
+    args
 }
 
 fn name(url: &str) -> &str {
@@ -49,7 +49,7 @@ fn each_replica_is_measured_as_if_it_were_alone() {
     let place = Place::new();
     let sims = ["h100-8b", "a100-8b", "l4-8b"].map(|profile| Sim::of_profile(profile, &[]));
     let urls: Vec<String> = sims.iter().map(|sim| sim.url.clone()).collect();
-    let output = place.run(&words(&urls, "24", "120", &["--num-warmups", "2"]));
+    let output = place.run(&args(&urls, "24", "120", &["--num-warmups", "2"]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("by replica"), "{}", stdout(&output));
     let together = place.json("r.json");
@@ -57,7 +57,7 @@ fn each_replica_is_measured_as_if_it_were_alone() {
     let mut medians = Vec::new();
     let alone = at_once(&urls, |url| {
         let place = Place::new();
-        let output = place.run(&words(std::slice::from_ref(url), "8", "40", &["--num-warmups", "2"]));
+        let output = place.run(&args(std::slice::from_ref(url), "8", "40", &["--num-warmups", "2"]));
         assert!(output.status.success(), "{}", stderr(&output));
         place.json("r.json")
     });
@@ -86,7 +86,7 @@ fn bereaved(policy: &str) -> (Value, String) {
     let place = Place::new();
     let mut sims: Vec<Sim> = (0..3).map(|_| Sim::start(&[])).collect();
     let urls: Vec<String> = sims.iter().map(|sim| sim.url.clone()).collect();
-    let mut command = place.command(&words(&urls, "60", "240", &["--on-replica-failure", policy]));
+    let mut command = place.command(&args(&urls, "60", "240", &["--on-replica-failure", policy]));
     let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     drop(sims.remove(1));
@@ -207,9 +207,9 @@ fn sessions_stay_on_their_replica() {
 #[test]
 fn a_condition_names_a_replica() {
     let place = Place::new();
-    let (servers, mut words) = ([labeled("a"), labeled("b")], LOAD.to_vec());
+    let (servers, mut args) = ([labeled("a"), labeled("b")], LOAD.to_vec());
     let urls = servers.each_ref().map(Scripted::url);
-    words.extend([
+    args.extend([
         "--base-url",
         &urls[0],
         "--base-url",
@@ -220,8 +220,8 @@ fn a_condition_names_a_replica() {
         "least-in-flight",
     ]);
     let condition = format!("replica.{}.completed<1", name(&urls[1]));
-    words.extend(["--fail-if", &condition]);
-    let output = place.run(&words);
+    args.extend(["--fail-if", &condition]);
+    let output = place.run(&args);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let counts = servers.each_ref().map(|server| server.count("/v1/completions"));
     assert_eq!(counts.iter().sum::<usize>(), 40);

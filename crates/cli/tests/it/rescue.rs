@@ -90,8 +90,8 @@ fn a_refuge_is_never_written_over_and_no_link_is_followed() {
 fn a_result_without_details_loses_none() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("tmp")).unwrap();
-    let words = ["serve", "--sim", "--sim-profile", "instant", "--num-prompts", "3", "--save-result", "--label", "a/b"];
-    let output = place.command(&words).env("TMPDIR", place.path().join("tmp")).output().unwrap();
+    let args = ["serve", "--sim", "--sim-profile", "instant", "--num-prompts", "3", "--save-result", "--label", "a/b"];
+    let output = place.command(&args).env("TMPDIR", place.path().join("tmp")).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stderr(&output);
     assert!(text.contains("the result was saved to") && !text.contains("details"), "{text}");

@@ -143,17 +143,17 @@ fn results_are_valid_and_every_key_is_written() {
     let compiled = Schema::compile(schema.clone()).expect("the schema can be judged by");
     let mut written = BTreeSet::new();
     for result in results() {
-        let own = dict(&result, "tacho");
+        let tacho = dict(&result, "tacho");
         let known = dict(dict(&schema, "properties").get("tacho").unwrap(), "properties");
         let new: Vec<&str> =
-            own.iter().map(|(key, _)| key).filter(|key| !key.ends_with("_ms") && known.get(key).is_none()).collect();
+            tacho.iter().map(|(key, _)| key).filter(|key| !key.ends_with("_ms") && known.get(key).is_none()).collect();
         assert_eq!(new, [""; 0], "keys without a declaration in crates/report/src/json");
         assert_eq!(compiled.accepts(&result), Some(true), "{:?}", result.get("backend"));
         keys(&result, &mut written);
         let mut wrong = result.as_dict().unwrap().clone();
-        let mut own = own.clone();
-        own.set("no_such_key", 1_u64);
-        wrong.set("tacho", own);
+        let mut tacho = tacho.clone();
+        tacho.set("no_such_key", 1_u64);
+        wrong.set("tacho", tacho);
         assert_eq!(compiled.accepts(&Value::Dict(wrong)), Some(false), "an unknown key is found");
     }
     let mut known = BTreeSet::new();
@@ -164,8 +164,8 @@ fn results_are_valid_and_every_key_is_written() {
 
 /// Whether a key belongs to the ranks of a distributed run, which these runs do not have.
 fn of_ranks(schema: &Value, key: &str) -> bool {
-    let own = dict(dict(schema, "properties").get("tacho").unwrap(), "properties");
-    dict(own.get("ranks").unwrap().get("items").unwrap(), "properties").get(key).is_some()
+    let tacho = dict(dict(schema, "properties").get("tacho").unwrap(), "properties");
+    dict(tacho.get("ranks").unwrap().get("items").unwrap(), "properties").get(key).is_some()
 }
 
 /// Collects the keys of a schema, including nested objects and lists.
@@ -195,10 +195,10 @@ fn the_page_and_the_file_are_those_of_the_schema() {
 
 /// The schema as tables.
 fn page(schema: &Value) -> String {
-    let own = dict(schema, "properties").get("tacho").unwrap();
+    let tacho = dict(schema, "properties").get("tacho").unwrap();
     let objects: Vec<(&str, &Value)> =
-        dict(own, "properties").iter().filter(|(_, value)| object(value).is_some()).collect();
-    let mut out = format!("{INTRO}\n## Top level\n\n{}\n## `tacho`\n\n{}", table(schema), table(own));
+        dict(tacho, "properties").iter().filter(|(_, value)| object(value).is_some()).collect();
+    let mut out = format!("{INTRO}\n## Top level\n\n{}\n## `tacho`\n\n{}", table(schema), table(tacho));
     for (name, value) in objects {
         let list = if value.get("items").is_some() { "A list of objects. " } else { "" };
         out += &format!("\n## `tacho.{name}`\n\n{list}{}\n\n{}", about(value), table(object(value).unwrap()));

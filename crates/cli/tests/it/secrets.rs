@@ -30,22 +30,22 @@ fn collect(directory: &Path, all: &mut Vec<(String, String)>) {
     }
 }
 
-fn assert_silent(place: &Place, words: &[&str], output: &Output) {
+fn assert_silent(place: &Place, args: &[&str], output: &Output) {
     for (what, text) in written(place, output) {
         for secret in [KEY, PASSWORD] {
             let lines: Vec<&str> = text.lines().filter(|line| line.contains(secret)).collect();
-            assert!(lines.is_empty(), "{words:?}: {what} tells {secret}: {}", lines[0]);
+            assert!(lines.is_empty(), "{args:?}: {what} tells {secret}: {}", lines[0]);
         }
     }
 }
 
 /// Runs a command in a temporary directory and searches everything it leaves for secrets.
-fn run(words: &[&str]) -> Output {
+fn run(args: &[&str]) -> Output {
     let place = Place::new();
-    let mut command = place.command(words);
+    let mut command = place.command(args);
     command.env("OPENAI_API_KEY", KEY).env("HF_TOKEN", KEY).env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1");
     let output = command.output().unwrap();
-    assert_silent(&place, words, &output);
+    assert_silent(&place, args, &output);
     output
 }
 
@@ -73,21 +73,21 @@ fn addresses_tell_no_password() {
     let url = format!("http://user:{PASSWORD}@127.0.0.1:1");
     let endpoint = format!("/v1/completions?api-key={KEY}");
     let model = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "1"];
-    for words in [
+    for args in [
         &["--base-url", &*url][..],
         &["--base-url", &url, "--endpoint", &endpoint],
         &["--base-url", &url, "--endpoint", "/nope"],
         &["--base-url", &format!("htp://user:{PASSWORD}@h")],
         &["--endpoint", &endpoint, "--port", "1"],
     ] {
-        run(&[&["serve"], &model[..], words].concat());
-        run(&[&["serve", "--dry-run"], &model[..], words].concat());
+        run(&[&["serve"], &model[..], args].concat());
+        run(&[&["serve", "--dry-run"], &model[..], args].concat());
     }
 }
 
 #[test]
 fn refusals_tell_no_key() {
-    for words in [
+    for args in [
         &["--header", &*format!("Authorization Bearer {KEY}")][..],
         &["--header", &format!("Authorization: Bearer {KEY}")],
         &["--header", KEY],
@@ -97,15 +97,15 @@ fn refusals_tell_no_key() {
         &["--extra-body", &format!(r#"[{{"api_key": "{KEY}"}}]"#)],
         &["--seed.api_key", KEY],
     ] {
-        let output = run(&[&["serve"], words].concat());
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        let output = run(&[&["serve"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
     }
 }
 
 #[test]
 fn an_engines_key_stays_out_of_its_record() {
-    let words = ["latency", "--sim", "--num-iters", "2", "--num-iters-warmup", "0", "--output-json", "l.json"];
-    let output = run(&[&words[..], &["--hf-token", KEY]].concat());
+    let args = ["latency", "--sim", "--num-iters", "2", "--num-iters-warmup", "0", "--output-json", "l.json"];
+    let output = run(&[&args[..], &["--hf-token", KEY]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
@@ -121,13 +121,13 @@ fn tattler(status: u16) -> Scripted {
 fn a_server_that_tells_the_key_is_not_repeated() {
     let server = tattler(401);
     let url = format!("http://user:{PASSWORD}@{}", server.address);
-    let words = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
+    let args = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
     let known = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2"];
     let save =
         ["--save-result", "--save-detailed", "--result-filename", "r.json", "--log", "kept", "--report", "p.html"];
     let more = ["--save-requests", "q.jsonl", "--summary-json", "s.json", "--ready-check-timeout-sec", "0"];
-    for words in [&[&words[..], &known, &save, &more].concat()[..], &words, &[&words[..], &known].concat()] {
-        let output = run(words);
+    for args in [&[&args[..], &known, &save, &more].concat()[..], &args, &[&args[..], &known].concat()] {
+        let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     }
 }
@@ -140,10 +140,10 @@ fn a_key_in_a_response_text_is_not_kept() {
     let answer = json!([{"status": 200, "framing": "length", "segments": [{"text": text}]}]);
     let server = Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": answer}}));
     let url = format!("http://{}", server.address);
-    let words = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
+    let args = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
     let known = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--ready-check-timeout-sec", "0"];
     let save = ["--save-result", "--save-detailed", "--result-filename", "r.json", "--log", "kept"];
-    let output = run(&[&words[..], &known, &save, &["--save-requests", "q.jsonl"]].concat());
+    let output = run(&[&args[..], &known, &save, &["--save-requests", "q.jsonl"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
@@ -226,21 +226,21 @@ fn tells_no_key(line: &str) {
         true => word.replace('_', " "),
         false => word.replace('|', " "),
     };
-    let words: Vec<String> = line.split_whitespace().map(word).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut command = place.command(&words);
+    let args: Vec<String> = line.split_whitespace().map(word).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut command = place.command(&args);
     command.env("HF_TOKEN", KEY).env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1");
     // Only one key can be sent at a time.
     if !line.contains(PASSWORD) {
         command.env("OPENAI_API_KEY", KEY);
     }
     let output = command.output().unwrap();
-    assert_silent(&place, &words, &output);
+    assert_silent(&place, &args, &output);
     let refused = output.status.code() == Some(2);
-    assert!(!refused, "{words:?} is not understood: {}", stderr(&output));
+    assert!(!refused, "{args:?} is not understood: {}", stderr(&output));
     // A failed gate or check counts as completed.
     let ended = matches!(output.status.code(), Some(0 | 3));
-    assert!(ended, "{words:?} came to its end: {}", stderr(&output));
+    assert!(ended, "{args:?} came to its end: {}", stderr(&output));
 }
 
 #[test]
@@ -249,11 +249,11 @@ fn slow_group_a_fit_shows_no_credentials_of_its_url() {
     let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
     let url = format!("http://user:{PASSWORD}@{}", server.address);
     let place = Place::new();
-    let words = ["fit", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--seconds", "5"];
+    let args = ["fit", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--seconds", "5"];
     // No key in the environment: the URL's credentials already are one.
-    let output = place.command(&words).output().unwrap();
+    let output = place.command(&args).output().unwrap();
     assert!(stdout(&output).contains("measuring http://***@"), "{} {}", stdout(&output), stderr(&output));
-    assert_silent(&place, &words, &output);
+    assert_silent(&place, &args, &output);
 }
 
 const TOKEN: &str = "tok-Zr5mPq8Kx1";
@@ -295,10 +295,10 @@ fn echoing(status: u16, told: &[&str]) -> tacho_testkit::scripted::Scripted {
 
 /// Runs a command with credentials in its environment or in files outside its directory; everything it leaves must be
 /// free of `secrets`.
-fn run_signed(words: &[&str], secrets: &[&str]) -> Output {
+fn run_signed(args: &[&str], secrets: &[&str]) -> Output {
     let place = Place::new();
     let output = place
-        .command(words)
+        .command(args)
         .envs([("TOKEN_FOR_THE_COMMAND", TOKEN), ("OAUTH_CLIENT_SECRET", CLIENT_SECRET)])
         .envs([("AWS_ACCESS_KEY_ID", AWS_ID), ("AWS_SECRET_ACCESS_KEY", AWS_SECRET), ("AWS_SESSION_TOKEN", TOKEN)])
         .env("RUST_LOG", "debug")
@@ -307,7 +307,7 @@ fn run_signed(words: &[&str], secrets: &[&str]) -> Output {
     for (what, text) in written(&place, &output) {
         for &secret in secrets {
             let lines: Vec<&str> = text.lines().filter(|line| line.contains(secret)).collect();
-            assert!(lines.is_empty(), "{words:?}: {what} tells {secret}: {}", lines[0]);
+            assert!(lines.is_empty(), "{args:?}: {what} tells {secret}: {}", lines[0]);
         }
     }
     output
@@ -345,10 +345,10 @@ fn no_way_to_sign_in_tells_its_credential() {
     for (way, secrets, is_good) in ways {
         for status in [200, 401] {
             let url = echoing(status, secrets).url();
-            let words: Vec<&str> = load.split_whitespace().chain([url.as_str()]).chain(way.iter().copied()).collect();
-            let output = run_signed(&words, secrets);
-            assert_eq!(output.status.success(), is_good && status == 200, "{words:?}: {}", stderr(&output));
-            run_signed(&[&words[..], &["--dry-run"]].concat(), secrets);
+            let args: Vec<&str> = load.split_whitespace().chain([url.as_str()]).chain(way.iter().copied()).collect();
+            let output = run_signed(&args, secrets);
+            assert_eq!(output.status.success(), is_good && status == 200, "{args:?}: {}", stderr(&output));
+            run_signed(&[&args[..], &["--dry-run"]].concat(), secrets);
         }
     }
 }

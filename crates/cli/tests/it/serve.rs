@@ -135,12 +135,12 @@ fn bad_input_gets_one_clear_line() {
         (&["serve", "--sim", "--save-result", "--result-filename", "no/such/r.json"], 1, "cannot write results into"),
         (&["serve", "--host", "no.host.invalid", "--model", "m"], 1, "cannot find the host"),
     ];
-    for (args, code, words) in cases {
+    for (args, code, argv) in cases {
         let output =
             place.run(&[args, &tokenizer[..if args.contains(&"--model") && code == 1 { 0 } else { 2 }]].concat());
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
-        assert!(text.contains(words), "{args:?}: {text}");
+        assert!(text.contains(argv), "{args:?}: {text}");
         assert!(!text.contains("panicked"), "{text}");
     }
 }
@@ -148,9 +148,9 @@ fn bad_input_gets_one_clear_line() {
 #[test]
 fn an_unreachable_server_is_reported_once() {
     let place = Place::new();
-    let words =
+    let args =
         ["serve", "--base-url", "http://127.0.0.1:1", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
-    let output = place.run(&[&words[..], &["--random-input-len", "8", "--ready-check-timeout-sec", "0"]].concat());
+    let output = place.run(&[&args[..], &["--random-input-len", "8", "--ready-check-timeout-sec", "0"]].concat());
     assert_eq!(stderr(&output).matches("metrics are left out").count(), 1, "{}", stderr(&output));
 }
 
@@ -211,12 +211,12 @@ fn a_queue_before_the_limit_is_part_of_the_time_from_schedule() {
 #[test]
 fn an_endpoint_may_have_a_query() {
     let place = Place::new();
-    let words = ["serve", "--sim", "--num-prompts", "2", "--random-input-len", "8", "--random-output-len", "2"];
+    let args = ["serve", "--sim", "--num-prompts", "2", "--random-input-len", "8", "--random-output-len", "2"];
     let endpoint = ["--endpoint", "/v1/completions?api-version=2026-01-01"];
-    let output = place.run(&[&words[..], &endpoint].concat());
+    let output = place.run(&[&args[..], &endpoint].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Successful requests:                     2"), "{}", stdout(&output));
-    let strict = place.run(&[&words[..], &endpoint, &["--strict-parity"]].concat());
+    let strict = place.run(&[&args[..], &endpoint, &["--strict-parity"]].concat());
     assert!(stderr(&strict).contains("must end in completions"), "{}", stderr(&strict));
 }
 
@@ -232,8 +232,8 @@ fn a_report_of_all_files_leaves_out_the_summary_of_repeated_runs() {
     let files: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
     assert_eq!(files.iter().filter(|name| name.ends_with(".runs.json")).count(), 1, "{files:?}");
     // As `tacho report d/*.json` in a shell.
-    let words = ["report"].into_iter().chain(files.iter().map(String::as_str)).chain(["--html", "page.html"]);
-    let output = place.run(&words.collect::<Vec<_>>());
+    let args = ["report"].into_iter().chain(files.iter().map(String::as_str)).chain(["--html", "page.html"]);
+    let output = place.run(&args.collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(place.file("page.html")).unwrap();
     assert!(files.len() == 3 && !page.contains(".runs"), "{files:?}");
@@ -252,9 +252,9 @@ fn the_recorded_command_has_the_settings_of_variables_and_files() {
     let recorded = place.json("a.json");
     let recorded_command = recorded["tacho"]["provenance"]["command"].as_str().unwrap().to_owned();
     assert!(!recorded_command.contains("hunter") && !recorded_command.contains("--config"), "{recorded_command}");
-    let words = recorded_command.replace("a.json", "b.json");
-    let words: Vec<&str> = words.split_whitespace().skip(1).collect();
-    let output = place.run(&words);
+    let args = recorded_command.replace("a.json", "b.json");
+    let args: Vec<&str> = args.split_whitespace().skip(1).collect();
+    let output = place.run(&args);
     assert!(output.status.success(), "{recorded_command}: {}", stderr(&output));
     let again = place.json("b.json");
     assert_eq!(recorded["tacho"]["workload"], again["tacho"]["workload"], "{recorded_command}");
@@ -265,9 +265,9 @@ fn the_recorded_command_has_the_settings_of_variables_and_files() {
 #[test]
 fn a_simulator_on_a_port_is_published_as_a_simulator() {
     let (place, sim) = (Place::new(), Sim::start(&[]));
-    let words = ["serve", "--base-url", &sim.url, "--tokenizer", "golden/tokenizers/gpt2", "--report", "p.html"];
+    let args = ["serve", "--base-url", &sim.url, "--tokenizer", "golden/tokenizers/gpt2", "--report", "p.html"];
     let saving = ["--save-result", "--result-filename", "r.json", "--card", "c.svg"];
-    let output = place.run(&[&words[..], &SMALL[..6], &saving].concat());
+    let output = place.run(&[&args[..], &SMALL[..6], &saving].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let server = place.json("r.json")["tacho"]["provenance"]["server"].clone();
     assert!(server["engine"].as_str().is_some_and(|name| name.starts_with("tacho simulator, profile ")), "{server}");

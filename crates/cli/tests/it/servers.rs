@@ -10,14 +10,14 @@ use tacho_testkit::wire::write_plain;
 use crate::tacho::{Place, stdout};
 
 /// The report of eight requests of 16 tokens for 8 tokens each, and the codes of its warnings.
-fn report(server: &Scripted, words: &[&str]) -> (String, Value) {
+fn report(server: &Scripted, args: &[&str]) -> (String, Value) {
     let place = Place::new();
     let url = server.url();
     let all = [
         &["serve", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "8"][..],
         &["--random-input-len", "16", "--random-output-len", "8", "--max-concurrency", "1", "--no-log"],
         &["--save-result", "--result-filename", "r.json"],
-        words,
+        args,
     ];
     let output = place.run(&all.concat());
     (stdout(&output), place.json("r.json")["tacho"].clone())
@@ -88,10 +88,10 @@ fn counts_that_contradict_the_request_are_reported() {
 
 #[test]
 fn metrics_of_several_servers_are_left_out() {
-    let words = [&CHAT[..], &["--metrics-interval", "0.05"]].concat();
-    let (_, mixed) = report(&chat_server(8, Duration::from_millis(20), 20, &[500, 700, 400]), &words);
+    let args = [&CHAT[..], &["--metrics-interval", "0.05"]].concat();
+    let (_, mixed) = report(&chat_server(8, Duration::from_millis(20), 20, &[500, 700, 400]), &args);
     assert!(codes(&mixed).contains("metrics_mixed"), "{}", codes(&mixed));
-    let (_, one) = report(&chat_server(8, Duration::from_millis(20), 20, &[500, 500]), &words);
+    let (_, one) = report(&chat_server(8, Duration::from_millis(20), 20, &[500, 500]), &args);
     assert!(!codes(&one).contains("metrics_mixed"), "{}", codes(&one));
 }
 

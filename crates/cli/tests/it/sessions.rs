@@ -78,12 +78,12 @@ fn is_replayed_as_its_model_says(file: &str, format: Option<&str>) {
         .iter()
         .filter(|step| step["request"] != false && step["failed_in_trace"] != true)
         .collect();
-    let own = &result["tacho"];
+    let tacho = &result["tacho"];
     // The bodies in two files name a model that the simulator does not have.
     let foreign = usize::from(matches!(file, "mooncake-session.jsonl" | "aiperf-raw-payload.jsonl"));
-    assert_eq!(own["sessions"]["failed"], foreign, "{file}");
-    assert_eq!(own["sent"].as_array().unwrap().len(), sent.len(), "{file}");
-    let time = |key: &str, at: usize| own[key][at].as_f64().unwrap();
+    assert_eq!(tacho["sessions"]["failed"], foreign, "{file}");
+    assert_eq!(tacho["sent"].as_array().unwrap().len(), sent.len(), "{file}");
+    let time = |key: &str, at: usize| tacho[key][at].as_f64().unwrap();
     let places: std::collections::HashMap<&str, usize> =
         sent.iter().enumerate().map(|(at, step)| (step["id"].as_str().unwrap(), at)).collect();
     let origin = (0..sent.len()).map(|at| time("scheduled", at)).fold(f64::INFINITY, f64::min);

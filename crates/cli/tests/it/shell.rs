@@ -14,9 +14,9 @@ fn with_script(shell: &str) -> Place {
     place
 }
 
-fn shell(place: &Place, words: &[&str]) -> Output {
-    let output = Command::new(words[0]).args(&words[1..]).current_dir(place.path()).output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+fn shell(place: &Place, args: &[&str]) -> Output {
+    let output = Command::new(args[0]).args(&args[1..]).current_dir(place.path()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     output
 }
 
@@ -41,13 +41,13 @@ const OFFERED: &[(&[&str], &[&str], &[&str])] = &[
 ];
 
 fn check(ask: impl Fn(&[&str]) -> String) {
-    for (words, wanted, unwanted) in OFFERED {
-        let offered = ask(words);
+    for (args, wanted, unwanted) in OFFERED {
+        let offered = ask(args);
         let offers = |word: &&&str| offered.lines().any(|line| line.split('\t').next() == Some(**word));
         let missing: Vec<_> = wanted.iter().filter(|word| !offers(word)).collect();
-        assert!(missing.is_empty(), "{words:?}: no {missing:?} in {offered}");
+        assert!(missing.is_empty(), "{args:?}: no {missing:?} in {offered}");
         let wrong: Vec<_> = unwanted.iter().filter(offers).collect();
-        assert!(wrong.is_empty(), "{words:?}: {wrong:?} in {offered}");
+        assert!(wrong.is_empty(), "{args:?}: {wrong:?} in {offered}");
     }
 }
 
@@ -55,11 +55,11 @@ fn check(ask: impl Fn(&[&str]) -> String) {
 fn bash_completes_commands_flags_and_values() {
     let place = with_script("bash");
     shell(&place, &["bash", "-n", "tacho.completion"]);
-    let ask = |words: &[&str]| {
-        let typed: String = words.iter().map(|word| format!(" '{word}'")).collect();
+    let ask = |args: &[&str]| {
+        let typed: String = args.iter().map(|word| format!(" '{word}'")).collect();
         let code = format!(
             "source tacho.completion; COMP_WORDS=(tacho{typed}); COMP_CWORD={}; _tacho; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            words.len()
+            args.len()
         );
         stdout(&shell(&place, &["bash", "--norc", "-c", &code]))
     };
@@ -73,8 +73,8 @@ fn zsh_reads_the_script_and_completes() {
     let place = with_script("zsh");
     shell(&place, &["zsh", "-n", "tacho.completion"]);
     // The completion system requires a terminal; this captures the candidates where they are passed to it.
-    let ask = |words: &[&str]| {
-        let typed: String = words.iter().map(|word| format!(" '{word}'")).collect();
+    let ask = |args: &[&str]| {
+        let typed: String = args.iter().map(|word| format!(" '{word}'")).collect();
         let code = format!(
             "autoload -Uz compinit; compinit -u -d dump 2>/dev/null; local last=${{@[-1]}}; \
              compadd() {{ [[ $1 == -- ]] && shift && print -l -- ${{(M)@:#$last*}} }}; \
@@ -123,9 +123,9 @@ fn zsh_in_a_terminal_completes_words_of_every_kind() {
         ("tacho serve --sim-profile a1", "a100-8b"),
         ("tacho gate --max-regression p99_tt", "p99_ttft_ms"),
     ];
-    let mut words = vec!["python3", "-c", ZSH];
-    words.extend(lines.map(|(line, _)| line));
-    let output = stdout(&shell(&place, &words));
+    let mut args = vec!["python3", "-c", ZSH];
+    args.extend(lines.map(|(line, _)| line));
+    let output = stdout(&shell(&place, &args));
     for (line, (typed, completed)) in output.lines().zip(lines) {
         assert!(line.contains(completed) && !line.contains("_arguments:"), "{typed}: {line}");
     }
@@ -137,8 +137,8 @@ fn zsh_in_a_terminal_completes_words_of_every_kind() {
 fn fish_reads_the_script_and_completes() {
     let place = with_script("fish");
     shell(&place, &["fish", "--no-execute", "tacho.completion"]);
-    check(|words| {
-        let code = format!("source tacho.completion; complete --do-complete 'tacho {}'", words.join(" "));
+    check(|args| {
+        let code = format!("source tacho.completion; complete --do-complete 'tacho {}'", args.join(" "));
         stdout(&shell(&place, &["fish", "--no-config", "-c", &code]))
     });
 }
@@ -184,8 +184,8 @@ fn there_is_a_manual_page_for_every_command() {
 }
 
 /// The number of prompts of a run, with settings from several sources.
-fn prompts(place: &Place, variable: Option<&str>, words: &[&str]) -> String {
-    let mut command = place.command(&[&["serve", "--sim", "--dry-run", "--strict-parity"], words].concat());
+fn prompts(place: &Place, variable: Option<&str>, args: &[&str]) -> String {
+    let mut command = place.command(&[&["serve", "--sim", "--dry-run", "--strict-parity"], args].concat());
     if let Some(number) = variable {
         command.env("TACHO_NUM_PROMPTS", number);
     }

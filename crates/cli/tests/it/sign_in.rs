@@ -41,7 +41,7 @@ fn is_request(seen: &&Seen) -> bool {
 }
 
 /// The arguments of a short run without a tokenizer download.
-fn words<'w>(url: &'w str, count: &'w str, flags: &[&'w str]) -> Vec<&'w str> {
+fn args<'w>(url: &'w str, count: &'w str, flags: &[&'w str]) -> Vec<&'w str> {
     let model = ["serve", "--base-url", url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--disable-tqdm"];
     let load = ["--random-input-len", "4", "--random-output-len", "1", "--num-prompts", count];
     [&model[..], &load, flags].concat()
@@ -61,7 +61,7 @@ fn a_run_outlives_its_tokens() {
     let command = r#"printf '{"access_token": "tok-%s", "expires_in": 0.5}' $(date +%s%3N)"#;
     let place = Place::new();
     let flags = ["--token-command", command, "--request-rate", "100", "--burstiness", "1"];
-    let output = place.run(&words(&url, "300", &flags));
+    let output = place.run(&args(&url, "300", &flags));
     assert_all_done(&output, 300);
     let calls = server.calls();
     let mut tokens: Vec<_> = calls.iter().filter(is_request).filter_map(|seen| seen.header("authorization")).collect();
@@ -84,7 +84,7 @@ fn a_refusal_in_mid_run_costs_a_retry_and_no_request() {
     let (url, place) = (server.url(), Place::new());
     let command = "echo x >> runs; echo tok-$(wc -l < runs)";
     let flags = ["--token-command", command, "--max-concurrency", "4", "--save-result", "--result-filename", "r.json"];
-    let output = place.run(&words(&url, "40", &flags));
+    let output = place.run(&args(&url, "40", &flags));
     assert_all_done(&output, 40);
     let runs = std::fs::read_to_string(place.file("runs")).unwrap();
     assert_eq!(runs.lines().count(), 2, "one renewal serves all refused requests");
@@ -109,7 +109,7 @@ fn bad_flags_are_one_line_and_send_nothing() {
         (&["--oauth-scope", "a"], "--oauth-scope needs --oauth-token-url"),
         (&["--aws-region", "us-east-1"], "--aws-region needs --aws-sigv4"),
     ] {
-        let output = place.run(&words("http://127.0.0.1:1", "1", flags));
+        let output = place.run(&args("http://127.0.0.1:1", "1", flags));
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(wanted), "{flags:?}: {}", stderr(&output));
     }
@@ -129,7 +129,7 @@ fn bad_flags_are_one_line_and_send_nothing() {
             "cannot sign in: --token-command failed with exit code 9: said",
         ),
     ] {
-        let mut command = place.command(&words("http://127.0.0.1:1", "1", &flags));
+        let mut command = place.command(&args("http://127.0.0.1:1", "1", &flags));
         for name in ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "OAUTH_CLIENT_SECRET"] {
             command.env_remove(name);
         }
@@ -157,14 +157,14 @@ fn other_commands_sign_in_too() {
     let small = ["--model", "golden/tokenizers/gpt2", "--num-prompts", "2", "--input-len", "8", "--output-len", "1"];
     let scenario = ["--backend", "openai", "--base-url", &url];
     let conversations = "golden/scenarios/converter/raw.right-ascii.json";
-    for words in [
+    for args in [
         [&["throughput"][..], &scenario, &small, &sign_in].concat(),
         [&["prioritization"][..], &scenario, &small, &sign_in].concat(),
         [&["multi-turn", "-i", conversations, "-m", "golden/tokenizers/gpt2", "--url", &url, "-n", "2"], &sign_in[..]]
             .concat(),
     ] {
-        let output = Place::new().run(&words);
-        assert!(output.status.success(), "{words:?}: {}{}", stdout(&output), stderr(&output));
+        let output = Place::new().run(&args);
+        assert!(output.status.success(), "{args:?}: {}{}", stdout(&output), stderr(&output));
     }
     assert!(server.calls().iter().filter(|seen| seen.method() == "POST").count() >= 6);
     assert!(server.calls().iter().all(|seen| seen.header("authorization") == Some("Bearer tok-7")));
@@ -174,15 +174,15 @@ fn other_commands_sign_in_too() {
 
 #[test]
 fn a_token_goes_over_http2_too() {
-    let words =
+    let args =
         ["serve", "--sim", "--http2", "--num-prompts", "4", "--random-input-len", "8", "--random-output-len", "2"];
-    let output = Place::new().run(&[&words[..], &["--token-command", "echo tok-1"]].concat());
+    let output = Place::new().run(&[&args[..], &["--token-command", "echo tok-1"]].concat());
     assert_all_done(&output, 4);
 }
 
 fn over_tls(place: &Place, server: SocketAddr, flags: &[&str]) -> Output {
     let url = format!("https://{server}");
-    place.run(&[&words(&url, "3", flags)[..], &["--ca-file", "ca.pem"]].concat())
+    place.run(&[&args(&url, "3", flags)[..], &["--ca-file", "ca.pem"]].concat())
 }
 
 #[test]

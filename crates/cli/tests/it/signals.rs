@@ -323,9 +323,9 @@ fn a_stop_is_heard_whichever_call_the_server_holds_up() {
             scope.spawn(move || {
                 let (place, (port, begun)) = (Place::new(), drips(path));
                 place.write("in.jsonl", &"{\"prompt\": \"one two three\"}\n".repeat(4));
-                let words = ["serve", "--port", &port, "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "600"];
-                let words = [&words[..], &["--request-rate", "20", "--no-log", "--ready-check-timeout-sec", "0"], more];
-                let mut child = place.command(&words.concat()).stdout(Stdio::null()).spawn().unwrap();
+                let args = ["serve", "--port", &port, "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "600"];
+                let args = [&args[..], &["--request-rate", "20", "--no-log", "--ready-check-timeout-sec", "0"], more];
+                let mut child = place.command(&args.concat()).stdout(Stdio::null()).spawn().unwrap();
                 begun.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{path} was not called"));
                 assert_eq!(child.try_wait().unwrap().map(|status| status.code()), None, "{path}: it is under way");
                 signal("INT", child.id());

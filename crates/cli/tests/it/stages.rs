@@ -7,8 +7,8 @@ use crate::tacho::{Place, at_once, stderr, stdout};
 const LOAD: [&str; 8] =
     ["--sim", "--random-input-len", "50", "--random-output-len", "10", "--temperature", "0", "--save-result"];
 
-fn run(place: &Place, name: &str, words: &[&str]) -> (Value, std::process::Output) {
-    let output = place.run(&[&["serve"], &LOAD[..], &["--result-filename", name], words].concat());
+fn run(place: &Place, name: &str, args: &[&str]) -> (Value, std::process::Output) {
+    let output = place.run(&[&["serve"], &LOAD[..], &["--result-filename", name], args].concat());
     (place.json(name), output)
 }
 
@@ -20,8 +20,8 @@ fn each_stage_has_the_metrics_of_a_run_with_its_load() {
     let conditions = ["--fail-if", "peak.failed>1%", "--fail-if", "stage.calm.completed<45"];
     let (result, output) = run(&place, "r.json", &[&["--stages", spec], &files[..], &conditions].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    let own = &result["tacho"];
-    let stage = |name: &str| &own["groups"]["stage"][name];
+    let tacho = &result["tacho"];
+    let stage = |name: &str| &tacho["groups"]["stage"][name];
     let loads = [("calm", "15", 45), ("peak", "40", 120), ("late", "15", 30)];
     let alone = at_once(&loads, |(_, rate, requests)| {
         let load = ["--request-rate", rate, "--num-prompts", &requests.to_string(), "--seed", "5"];
@@ -36,10 +36,10 @@ fn each_stage_has_the_metrics_of_a_run_with_its_load() {
         assert!((staged / alone - 1.0).abs() < 0.2, "{name}: {staged} and {alone}");
     }
     // Requests were sent in the stage that they belong to.
-    let (origin, labels) = (own["origin_s"].as_f64().unwrap(), own["labels"].as_array().unwrap());
-    for (due, labels) in own["scheduled"].as_array().unwrap().iter().zip(labels) {
+    let (origin, labels) = (tacho["origin_s"].as_f64().unwrap(), tacho["labels"].as_array().unwrap());
+    for (due, labels) in tacho["scheduled"].as_array().unwrap().iter().zip(labels) {
         let at = |stage: &&Value| stage["name"] == labels["stage"];
-        let span = own["stages"].as_array().unwrap().iter().find(at).unwrap();
+        let span = tacho["stages"].as_array().unwrap().iter().find(at).unwrap();
         let [start, end] = ["start_s", "end_s"].map(|key| span[key].as_f64().unwrap() + origin);
         assert!((start..end).contains(&due.as_f64().unwrap()), "{due} of {span}");
     }
@@ -51,7 +51,7 @@ fn each_stage_has_the_metrics_of_a_run_with_its_load() {
     let again = place.run(&["report", "rows", "--save-result", "again.json"]);
     assert!(again.status.success(), "{}", stderr(&again));
     for key in ["groups", "stages", "origin_s"] {
-        assert_eq!(place.json("again.json")["tacho"][key], own[key], "{key}");
+        assert_eq!(place.json("again.json")["tacho"][key], tacho[key], "{key}");
     }
 }
 
@@ -119,8 +119,8 @@ fn a_condition_on_one_stage_fails_the_run() {
 fn a_stage_loses_no_request_to_the_context_length() {
     let place = Place::new();
     let stages = "short:1s@5 random-input-len=20, long:1s@5 random-input-len=600";
-    let words = ["serve", "--sim", "--random-output-len", "10", "--stages", stages, "--max-model-len", "400"];
-    let output = place.run(&words);
+    let args = ["serve", "--sim", "--random-output-len", "10", "--stages", stages, "--max-model-len", "400"];
+    let output = place.run(&args);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("5 requests of the stages' datasets are longer"), "{}", stderr(&output));
 }
@@ -128,15 +128,16 @@ fn a_stage_loses_no_request_to_the_context_length() {
 #[test]
 fn concurrency_limits_change_during_a_run() {
     let place = Place::new();
-    let words = ["--stages", "few:1500ms@c2, many:1500ms@c12", "--save-detailed", "--log", "rows"];
-    let (result, output) = run(&place, "r.json", &words);
+    let args = ["--stages", "few:1500ms@c2, many:1500ms@c12", "--save-detailed", "--log", "rows"];
+    let (result, output) = run(&place, "r.json", &args);
     assert!(output.status.success(), "{}", stderr(&output));
-    let own = &result["tacho"];
-    let throughput = |stage: &str| own["groups"]["stage"][stage]["request_throughput"].as_f64().unwrap();
+    let tacho = &result["tacho"];
+    let throughput = |stage: &str| tacho["groups"]["stage"][stage]["request_throughput"].as_f64().unwrap();
     assert!(throughput("many") > 1.5 * throughput("few"), "{} and {}", throughput("many"), throughput("few"));
     // At any time in a stage at most as many requests are in flight as its limit.
-    let times = |key: &str| own[key].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect::<Vec<_>>();
-    let (origin, sent, done) = (own["origin_s"].as_f64().unwrap(), times("sent"), times("done"));
+    let times =
+        |key: &str| tacho[key].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect::<Vec<_>>();
+    let (origin, sent, done) = (tacho["origin_s"].as_f64().unwrap(), times("sent"), times("done"));
     let in_flight = |at: f64| sent.iter().zip(&done).filter(|(sent, done)| **sent <= at && at < **done).count();
     let within = |from: f64, to: f64| sent.iter().filter(move |at| (origin + from..origin + to).contains(*at));
     assert!(within(0.0, 1.5).map(|at| in_flight(*at)).max() <= Some(2));
@@ -144,7 +145,7 @@ fn concurrency_limits_change_during_a_run() {
     assert!(Some(2) < max && max <= Some(12), "{max:?}");
     let again = place.run(&["report", "rows", "--save-result", "again.json"]);
     assert!(again.status.success(), "{}", stderr(&again));
-    assert_eq!(place.json("again.json")["tacho"]["groups"], own["groups"]);
+    assert_eq!(place.json("again.json")["tacho"]["groups"], tacho["groups"]);
 }
 
 #[test]
@@ -155,9 +156,9 @@ fn a_configuration_file_has_stages() {
         "s.yaml",
         "- {name: a, duration: 1, rate: 20}\n- {name: b, duration: 1, rate: 10..20/2, burstiness: 0.5}\n",
     );
-    let plan = |words: &[&str]| {
+    let plan = |args: &[&str]| {
         let common = ["serve", "--sim", "--dry-run", "--save-workload", "w.jsonl", "--request-id-prefix", "r-"];
-        let output = place.run(&[&common[..], words].concat());
+        let output = place.run(&[&common[..], args].concat());
         assert!(output.status.success(), "{}", stderr(&output));
         std::fs::read_to_string(place.file("w.jsonl")).unwrap()
     };

@@ -55,16 +55,16 @@ fn a_verdict_stands_although_nobody_reads_it() {
         &["compare", "a.json", "b.json", "--fail-on-regression"],
         &serve(&["--num-prompts", "40", "--fail-if", "mean_ttft_ms>0.0001"]),
     ];
-    for words in verdicts {
-        let code = |stdout: Stdio| place.command(words).stdout(stdout).output().unwrap();
+    for args in verdicts {
+        let code = |stdout: Stdio| place.command(args).stdout(stdout).output().unwrap();
         let heard = code(Stdio::piped());
         if heard.status.code() == Some(2) {
             continue;
         }
-        assert_eq!(heard.status.code(), Some(3), "{words:?}: {}", stderr(&heard));
-        assert_eq!(code(unread()).status.code(), Some(3), "{words:?}");
+        assert_eq!(heard.status.code(), Some(3), "{args:?}: {}", stderr(&heard));
+        assert_eq!(code(unread()).status.code(), Some(3), "{args:?}");
         let full = code(disk_that_is_full());
-        assert!(!full.status.success(), "{words:?}");
+        assert!(!full.status.success(), "{args:?}");
         assert!(stderr(&full).contains("cannot write to standard output: No space left"), "{}", stderr(&full));
     }
 }

@@ -88,8 +88,8 @@ fn clients_say_what_they_do_where_that_is_asked_for() {
     let port = server.address.port().to_string();
     let argv: Vec<String> =
         case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
-    let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
-    let output = Place::new().run(&words);
+    let args: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
+    let output = Place::new().run(&args);
     let found = stderr(&output);
     let log = plain(&golden_text(&format!("{DIRECTORY}/verbose.log.txt")));
     let expected: Vec<&str> = log.lines().filter_map(|line| line.split_once(" - ")).map(|(_, said)| said).collect();

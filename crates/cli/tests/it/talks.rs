@@ -46,13 +46,13 @@ fn what_the_script_refuses_is_refused_before_any_exchange() {
     let port = server.address.port().to_string();
     each(cases["cases"].as_array().unwrap(), |case| {
         let place = Place::new();
-        let words = cases["base_argv"].as_array().unwrap().iter().chain(case["args"].as_array().unwrap());
-        let argv: Vec<String> = words.map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
+        let args = cases["base_argv"].as_array().unwrap().iter().chain(case["args"].as_array().unwrap());
+        let argv: Vec<String> = args.map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
         if let Some(content) = case["file"].as_str() {
             std::fs::write(place.path().join(argv.last().unwrap()), content).unwrap();
         }
-        let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
-        let output = place.run(&words);
+        let args: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
+        let output = place.run(&args);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{case}: {:?}", output.status);
         assert!(stderr(&output).contains("error"), "{case}: {}", stderr(&output));
     });
@@ -78,10 +78,10 @@ fn answers_are_read_as_the_script_reads_them() {
         messages.push(json!({"role": "assistant", "content": "x"}));
         std::fs::write(place.path().join("in.json"), json!([{"id": "id", "messages": messages}]).to_string()).unwrap();
         let url = format!("http://{}", server.address);
-        let mut words = vec!["multi-turn", "-i", "in.json", "-m", "golden/tokenizers/gpt2", "-u", &url];
-        words.extend(["--stats-json-output", "stats.json"]);
-        words.extend((case["stream"] == false).then_some("--no-stream"));
-        let output = place.run(&words);
+        let mut args = vec!["multi-turn", "-i", "in.json", "-m", "golden/tokenizers/gpt2", "-u", &url];
+        args.extend(["--stats-json-output", "stats.json"]);
+        args.extend((case["stream"] == false).then_some("--no-stream"));
+        let output = place.run(&args);
         let found = place.json("stats.json");
         let found = found.as_array().unwrap().iter().find(|sample| sample["input_num_turns"] == sent);
         let expected = (case["outcome"] == "sample" && !NO_ANSWER.contains(&name)) || UNDERSTOOD.contains(&name);
@@ -130,8 +130,8 @@ fn repeat(name: &str) {
     let port = server.address.port().to_string();
     let argv: Vec<String> =
         case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
-    let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
-    let mut command = place.command(&words);
+    let args: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
+    let mut command = place.command(&args);
     for (key, value) in case["env"].as_object().into_iter().flatten() {
         command.env(key, value.as_str().unwrap());
     }

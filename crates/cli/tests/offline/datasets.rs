@@ -48,18 +48,18 @@ fn requests_are_vllms() {
     assert_eq!(cases.len(), 11);
     for case in cases {
         let name = case.file_name().unwrap().to_string_lossy().replace(".args.json", "");
-        let words = strings(&json(&case)["argv"]);
+        let args = strings(&json(&case)["argv"]);
         let directory = recorded_directory();
-        let mut words: Vec<&str> =
-            ["throughput", "--save-workload", "w.jsonl"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let mut args: Vec<&str> =
+            ["throughput", "--save-workload", "w.jsonl"].into_iter().chain(args.iter().map(String::as_str)).collect();
         // The simulated engine has no LoRA adapters.
         let script = worker(directory.path(), 1, DUMP);
         if name.contains("lora") || name.contains("warmups") {
-            words.extend(["--python", "python3", "--worker-script", &script]);
+            args.extend(["--python", "python3", "--worker-script", &script]);
         } else {
-            words.extend(["--backend", "sim"]);
+            args.extend(["--backend", "sim"]);
         }
-        let output = tacho(directory.path(), &words);
+        let output = tacho(directory.path(), &args);
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
         let theirs = lines(&golden_path(&format!("offline/datasets/{name}.jsonl")));
         same_requests(&lines(&directory.path().join("w.jsonl")), &theirs, &name);
@@ -84,9 +84,9 @@ fn recorded_runs_give_the_same_counts_and_keys() {
             std::fs::write(directory.path().join(file), content.as_str().unwrap()).unwrap();
         }
         let script = worker(directory.path(), 1, "");
-        let mut words = strings(&case["argv"]);
-        words.extend(["--python", "python3", "--worker-script", &script].map(str::to_owned));
-        let output = tacho(directory.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut args = strings(&case["argv"]);
+        args.extend(["--python", "python3", "--worker-script", &script].map(str::to_owned));
+        let output = tacho(directory.path(), &args.iter().map(String::as_str).collect::<Vec<_>>());
         let (out, theirs) = (text(&output.stdout), golden_text(&format!("offline/{name}.txt")));
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
         let kept = |text: &str| -> Vec<String> {
@@ -120,9 +120,9 @@ const FILES: &[(&str, &str, &[&str])] = &[
 fn every_dataset_runs_on_the_simulated_engine() {
     for (name, path, extra) in FILES {
         let directory = recorded_directory();
-        let words = ["throughput", "--backend", "sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
+        let args = ["throughput", "--backend", "sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
         let dataset = ["--dataset-name", name, "--dataset-path", path, "--output-json", "o.json"];
-        let output = tacho(directory.path(), &[&words[..], &dataset, extra].concat());
+        let output = tacho(directory.path(), &[&args[..], &dataset, extra].concat());
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
         assert_eq!(json(&directory.path().join("o.json"))["num_requests"], 2, "{name}");
     }
@@ -137,7 +137,7 @@ fn media_need_an_engine_that_sees_them() {
     let served = tacho(directory.path(), &[&["throughput", "--backend", "openai", "--model", "m"], &hub[..]].concat());
     let expected = "Multi-modal content is not supported on backend \"openai\"; use one of ['vllm', 'vllm-chat'].";
     assert!(text(&served.stderr).contains(expected), "{}", text(&served.stderr));
-    for (words, expected) in [
+    for (args, expected) in [
         (&["--dataset-name", "random-mm"][..], "random-mm needs --backend vllm-chat or openai-chat"),
         (&["--dataset-name", "custom"], "argument --dataset-name: invalid choice: 'custom'"),
         (
@@ -146,22 +146,22 @@ fn media_need_an_engine_that_sees_them() {
         ),
         (&["--backend", "openai", "--enforce-eager"], "--enforce-eager has no meaning for --backend openai"),
     ] {
-        let output = tacho(directory.path(), &[&["throughput"], words].concat());
+        let output = tacho(directory.path(), &[&["throughput"], args].concat());
         let error = text(&output.stderr);
-        assert!(!output.status.success() && error.contains(expected), "{words:?}: {error}");
+        assert!(!output.status.success() && error.contains(expected), "{args:?}: {error}");
     }
 }
 
 #[test]
 fn the_multimodal_command_makes_its_own_data() {
     let directory = recorded_directory();
-    let words = ["mm-processor", "--sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
+    let args = ["mm-processor", "--sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
     let random = ["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--random-input-len", "8"];
     let hub = ["--dataset-name", "hf", "--hf-name", "lmarena-ai/VisionArena-Chat"];
     let hub =
         [&hub[..], &["--dataset-path", "golden/data/hf/lmarena-ai/VisionArena-Chat", "--output-len", "4"]].concat();
     for extra in [&random[..], &hub] {
-        let output = tacho(directory.path(), &[&words[..], extra, &["--save-workload", "w.jsonl"]].concat());
+        let output = tacho(directory.path(), &[&args[..], extra, &["--save-workload", "w.jsonl"]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         let saved = lines(&directory.path().join("w.jsonl"));
         assert_eq!(saved.len(), 2);

@@ -11,9 +11,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-fn tacho(directory: &Path, words: &[&str]) -> Output {
+fn tacho(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tacho"))
-        .args(words)
+        .args(args)
         .current_dir(directory)
         .env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1")
         .output()
@@ -84,9 +84,9 @@ fn directory() -> tempfile::TempDir {
 #[test]
 fn simulated_throughput_has_vllms_lines_keys_and_records() {
     let directory = directory();
-    let words =
+    let args =
         ["bench", "throughput", "--backend", "sim", "--n", "2", "--num-warmups", "1", "--output-json", "d/o.json"];
-    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
+    let output = tacho(directory.path(), &[&args[..], &SMALL].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<&str> = out.lines().collect();
@@ -111,19 +111,19 @@ fn simulated_throughput_has_vllms_lines_keys_and_records() {
 fn throughput_takes_rows_of_a_command_or_of_mapped_columns() {
     let directory = directory();
     std::fs::write(directory.path().join("own.csv"), "question,len\nhow?,7\nwhy?,5\n").unwrap();
-    let words =
+    let args =
         ["throughput", "--sim", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--save-workload", "w.jsonl"];
     let command = r#"for n in 7 5; do echo "{\"prompt\": \"$TACHO_MODEL\", \"output_len\": $n}"; done"#;
     let columns = ["--dataset-path", "own.csv", "--map", "prompt=question", "output_len=len", "--disable-shuffle"];
     for flags in [&["--dataset-command", command][..], &columns] {
-        let output = tacho(directory.path(), &[&words[..], flags].concat());
+        let output = tacho(directory.path(), &[&args[..], flags].concat());
         assert!(output.status.success(), "{flags:?}: {}", text(&output.stderr));
         let out = text(&output.stdout);
         assert!(out.contains("Total num output tokens:  12") && !out.contains("default to random"), "{out}");
         let saved = std::fs::read_to_string(directory.path().join("w.jsonl")).unwrap();
         assert!(saved.contains(if flags.len() == 2 { "Qwen/Qwen3-0.6B" } else { "how?" }), "{saved}");
     }
-    let refused = |flags: &[&str]| text(&tacho(directory.path(), &[&words[..], flags].concat()).stderr);
+    let refused = |flags: &[&str]| text(&tacho(directory.path(), &[&args[..], flags].concat()).stderr);
     let both = refused(&["--dataset-command", command, "--dataset-path", "own.csv"]);
     assert!(both.contains("--dataset-command") && both.contains("--dataset-path"), "{both}");
 }
@@ -132,8 +132,8 @@ fn throughput_takes_rows_of_a_command_or_of_mapped_columns() {
 fn decode_bench_makes_prompts_free() {
     let directory = directory();
     let elapsed = |extra: &[&str]| {
-        let words = ["latency", "--sim", "--input-len", "4000", "--num-iters", "2", "--output-json", "l.json"];
-        let output = tacho(directory.path(), &[&words[..], extra].concat());
+        let args = ["latency", "--sim", "--input-len", "4000", "--num-iters", "2", "--output-json", "l.json"];
+        let output = tacho(directory.path(), &[&args[..], extra].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         json(&directory.path().join("l.json"))["avg_latency"].as_f64().unwrap()
     };
@@ -157,9 +157,9 @@ fn a_saved_workload_runs_through_the_multimodal_command() {
     let directory = directory();
     let line = r#"{"prompt": [{"role": "user", "content": [{"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": "data:,x"}}]}], "prompt_len": 3, "expected_output_len": 4, "planned_send_time": 0.0}"#;
     std::fs::write(directory.path().join("w.jsonl"), format!("{line}\n{line}\n")).unwrap();
-    let words =
+    let args =
         ["mm-processor", "--sim", "--workload", "w.jsonl", "--output-json", "o.json", "--metric-percentiles", "50,99"];
-    let output = tacho(directory.path(), &words);
+    let output = tacho(directory.path(), &args);
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(out.contains("Summary: 2 total encoder calls across 2 requests."), "{out}");
@@ -168,19 +168,19 @@ fn a_saved_workload_runs_through_the_multimodal_command() {
     assert!(stats["apply_hf_processor_ms"]["p99.0"].as_f64().unwrap() > 7.0, "{stats}");
 }
 
-fn with_worker(version: u32, body: &str, words: &[&str]) -> (Output, tempfile::TempDir) {
+fn with_worker(version: u32, body: &str, args: &[&str]) -> (Output, tempfile::TempDir) {
     let directory = directory();
     let script = worker(directory.path(), version, body);
     let own = ["--python", "python3", "--worker-script", &script];
-    let output = tacho(directory.path(), &[words, &own].concat());
+    let output = tacho(directory.path(), &[args, &own].concat());
     (output, directory)
 }
 
 #[test]
 #[ignore = "needs python3"]
 fn a_worker_is_timed_by_its_own_clock() {
-    let words = [&["throughput", "--n", "3", "--output-json", "o.json", "--new-engine-flag", "x"][..], &SMALL].concat();
-    let (output, directory) = with_worker(1, "", &words);
+    let args = [&["throughput", "--n", "3", "--output-json", "o.json", "--new-engine-flag", "x"][..], &SMALL].concat();
+    let (output, directory) = with_worker(1, "", &args);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("engine says hello"), "the engine's log goes to stderr");
     assert!(
@@ -192,8 +192,8 @@ fn a_worker_is_timed_by_its_own_clock() {
 #[test]
 #[ignore = "needs python3"]
 fn latency_iterations_go_through_the_worker() {
-    let words = ["latency", "--num-iters", "3", "--num-iters-warmup", "1", "--batch-size", "2"];
-    let (output, _) = with_worker(1, "", &words);
+    let args = ["latency", "--num-iters", "3", "--num-iters-warmup", "1", "--batch-size", "2"];
+    let (output, _) = with_worker(1, "", &args);
     let expected = "Warming up...\nAvg latency: 0.25 seconds\n10% percentile latency: 0.25 seconds\n";
     assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
 }
@@ -220,8 +220,8 @@ fn errors_are_one_line_each() {
 #[test]
 #[ignore = "needs python3"]
 fn requests_beyond_the_engines_limit_are_refused_in_vllms_words() {
-    let words = ["throughput", "--tokenizer", "gpt2-folder", "--random-input-len", "4000", "--num-prompts", "1"];
-    let (output, _) = with_worker(1, "", &words);
+    let args = ["throughput", "--tokenizer", "gpt2-folder", "--random-input-len", "4000", "--num-prompts", "1"];
+    let (output, _) = with_worker(1, "", &args);
     let error = text(&output.stderr);
     let expected = "Please ensure that max_model_len is greater than the sum of prompt_len and expected_output_len for \
                     all requests";
@@ -267,9 +267,9 @@ fn a_running_server_gives_the_same_table() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let _served = Served(child);
     let url = line.trim().rsplit(' ').next().unwrap();
-    let words =
+    let args =
         ["throughput", "--backend", "openai", "--base-url", url, "--num-warmups", "1", "--output-json", "o.json"];
-    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
+    let output = tacho(directory.path(), &[&args[..], &SMALL].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
     assert!(out.contains("Total num prompt tokens:  64\nTotal num output tokens:  16\n"), "{out}");
@@ -280,8 +280,8 @@ fn a_running_server_gives_the_same_table() {
 #[test]
 fn a_server_that_is_not_there_is_an_error() {
     let directory = directory();
-    let words = ["throughput", "--backend", "openai", "--model", "m", "--port", "1"];
-    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
+    let args = ["throughput", "--backend", "openai", "--model", "m", "--port", "1"];
+    let output = tacho(directory.path(), &[&args[..], &SMALL].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("all 4 requests failed"), "{}", text(&output.stderr));
 }
@@ -315,8 +315,8 @@ fn a_log_gives_what_the_run_gave() {
     ];
     for (at, line) in runs.iter().enumerate() {
         let (log, result) = (format!("l{at}"), format!("r{at}.json"));
-        let words: Vec<&str> = line.split_whitespace().chain(["--log", &log, "--output-json", &result]).collect();
-        let output = tacho(directory.path(), &words);
+        let args: Vec<&str> = line.split_whitespace().chain(["--log", &log, "--output-json", &result]).collect();
+        let output = tacho(directory.path(), &args);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let again = tacho(directory.path(), &["report", &log, "--save-result", "again.json"]);
         assert!(again.status.success(), "{}", text(&again.stderr));

@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::{SMALL, directory, json, text};
 
 /// A command in a directory, with the stub on Python's path.
-fn command(directory: &Path, mischief: &str, words: &[&str]) -> Command {
+fn command(directory: &Path, mischief: &str, args: &[&str]) -> Command {
     let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offline/stub");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
-    command.args(words).args(["--python", "python3"]).current_dir(directory);
+    command.args(args).args(["--python", "python3"]).current_dir(directory);
     command.env("PYTHONPATH", stub).env("PYTHONDONTWRITEBYTECODE", "1").env("STUB", mischief);
     command
 }
 
-fn run(directory: &Path, mischief: &str, words: &[&str]) -> Output {
-    command(directory, mischief, words).output().unwrap()
+fn run(directory: &Path, mischief: &str, args: &[&str]) -> Output {
+    command(directory, mischief, args).output().unwrap()
 }
 
 /// The calls that the stub received.
@@ -36,18 +36,18 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 #[ignore = "needs python3"]
 fn every_engine_of_vllm_runs_and_its_tokens_are_counted() {
-    for (words, expected) in [
+    for (args, expected) in [
         (&["--n", "2"][..], "Total num output tokens:  32"),
         (&["--async-engine", "--n", "2"], "Total num output tokens:  32"),
         (&["--backend", "vllm-chat"], "Total num output tokens:  16"),
         (&["--disable-detokenize"], "Total num output tokens:  16"),
     ] {
         let directory = directory();
-        let output = run(directory.path(), "", &[&["throughput"], words, &SMALL].concat());
+        let output = run(directory.path(), "", &[&["throughput"], args, &SMALL].concat());
         let out = text(&output.stdout);
-        assert!(output.status.success() && out.contains(expected), "{words:?}\n{out}{}", text(&output.stderr));
+        assert!(output.status.success() && out.contains(expected), "{args:?}\n{out}{}", text(&output.stderr));
         let detokenize = calls(directory.path()).iter().any(|call| call["detokenize"] == true);
-        assert_eq!(detokenize, !words.contains(&"--disable-detokenize"), "{words:?}");
+        assert_eq!(detokenize, !args.contains(&"--disable-detokenize"), "{args:?}");
     }
 }
 
@@ -55,8 +55,8 @@ fn every_engine_of_vllm_runs_and_its_tokens_are_counted() {
 #[ignore = "needs python3"]
 fn repeated_runs_start_from_empty_caches_and_give_an_interval() {
     let directory = directory();
-    let words = [&["throughput", "--num-runs", "3", "--output-json", "o.json"][..], &SMALL].concat();
-    let output = run(directory.path(), "", &words);
+    let args = [&["throughput", "--num-runs", "3", "--output-json", "o.json"][..], &SMALL].concat();
+    let output = run(directory.path(), "", &args);
     assert!(text(&output.stdout).contains("95% interval of 3 runs: "), "{}", text(&output.stdout));
     let order = names(directory.path());
     let again = ["reset_prefix_cache", "reset_mm_cache", "generate"];
@@ -70,8 +70,8 @@ fn repeated_runs_start_from_empty_caches_and_give_an_interval() {
 #[ignore = "needs python3"]
 fn latency_turns_prefix_caching_off_and_searches_with_a_beam() {
     let directory = directory();
-    let words = ["latency", "--use-beam-search", "--n", "3", "--num-iters", "2", "--num-iters-warmup", "1"];
-    let output = run(directory.path(), "", &words);
+    let args = ["latency", "--use-beam-search", "--n", "3", "--num-iters", "2", "--num-iters-warmup", "1"];
+    let output = run(directory.path(), "", &args);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(names(directory.path()), ["load", "beam_search", "beam_search", "beam_search"]);
     assert_eq!(calls(directory.path())[0]["prefix_caching"], false);
@@ -85,8 +85,8 @@ fn latency_turns_prefix_caching_off_and_searches_with_a_beam() {
 #[ignore = "needs python3"]
 fn a_profile_is_one_iteration_and_its_directory_is_reported() {
     let directory = directory();
-    let words = ["latency", "--profile", "--num-iters-warmup", "0", "--profiler-dir", "/tmp/profiles"];
-    let output = run(directory.path(), "", &words);
+    let args = ["latency", "--profile", "--num-iters-warmup", "0", "--profiler-dir", "/tmp/profiles"];
+    let output = run(directory.path(), "", &args);
     let expected = "Warming up...\nProfiling with torch profiler (results will be saved to /tmp/profiles)...\nProfile: \
                     /tmp/profiles\n";
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
@@ -103,9 +103,9 @@ fn nsight_starts_the_engine_and_is_given_time_to_write() {
                   echo $VLLM_WORKER_MULTIPROC_METHOD >out.nsys-rep\n";
     std::fs::write(&nsys, script).unwrap();
     std::fs::set_permissions(&nsys, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let words = ["latency", "--profile", "--nsys", "out", "--num-iters-warmup", "0"];
+    let argv = ["latency", "--profile", "--nsys", "out", "--num-iters-warmup", "0"];
     let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
-    let output = command(directory.path(), "", &words).env("PATH", path).output().unwrap();
+    let output = command(directory.path(), "", &argv).env("PATH", path).output().unwrap();
     let out = text(&output.stdout);
     assert!(out.contains("Profiling with cuda profiler ...\nProfile: out.nsys-rep\n"), "{out}{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(directory.path().join("out.nsys-rep")).unwrap(), "spawn\n");
@@ -119,14 +119,14 @@ fn nsight_starts_the_engine_and_is_given_time_to_write() {
 #[ignore = "needs python3"]
 fn each_of_several_processes_has_its_share_and_its_file() {
     let directory = directory();
-    let words = ["throughput", "--data-parallel-size", "2", "--distributed-executor-backend", "external_launcher"];
-    let words = [&words[..], &["--output-json", "o.json"], &SMALL].concat();
+    let args = ["throughput", "--data-parallel-size", "2", "--distributed-executor-backend", "external_launcher"];
+    let args = [&args[..], &["--output-json", "o.json"], &SMALL].concat();
     for (rank, expected) in [("0", 2), ("1", 2)] {
-        let output = command(directory.path(), "", &words).env("RANK", rank).env("WORLD_SIZE", "2").output().unwrap();
+        let output = command(directory.path(), "", &args).env("RANK", rank).env("WORLD_SIZE", "2").output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(json(&directory.path().join(format!("o.dp{rank}.json")))["num_requests"], expected);
     }
-    let output = run(directory.path(), "", &words);
+    let output = run(directory.path(), "", &args);
     assert!(text(&output.stderr).contains("RANK is not set: start this with torchrun"), "{}", text(&output.stderr));
 }
 
@@ -134,8 +134,8 @@ fn each_of_several_processes_has_its_share_and_its_file() {
 #[ignore = "needs python3"]
 fn cold_starts_have_caches_of_their_own() {
     let directory = directory();
-    let words = ["startup", "--num-iters-cold", "2", "--num-iters-warm", "1", "--num-iters-warmup", "0"];
-    let output = run(directory.path(), "", &words);
+    let args = ["startup", "--num-iters-cold", "2", "--num-iters-warm", "1", "--num-iters-warmup", "0"];
+    let output = run(directory.path(), "", &args);
     assert!(text(&output.stdout).contains("Avg compilation time: 1.50 seconds"), "{}", text(&output.stderr));
     let caches: Vec<Value> = calls(directory.path()).into_iter().map(|call| call["env"].clone()).collect();
     let is_own = |cache: &Value| cache.as_str().is_some_and(|path| path.contains("vllm_startup_bench_cold_"));
@@ -147,9 +147,9 @@ fn cold_starts_have_caches_of_their_own() {
 #[ignore = "needs python3"]
 fn stage_times_of_renderer_and_encoder_are_merged() {
     let directory = directory();
-    let words = ["mm-processor", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--random-input-len", "8"];
-    let words = [&words[..], &["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--output-json", "o.json"]].concat();
-    let output = run(directory.path(), "", &words);
+    let args = ["mm-processor", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--random-input-len", "8"];
+    let args = [&args[..], &["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--output-json", "o.json"]].concat();
+    let output = run(directory.path(), "", &args);
     let out = text(&output.stdout);
     assert!(out.contains("Summary: 2 total encoder calls across 2 requests."), "{out}{}", text(&output.stderr));
     let result = json(&directory.path().join("o.json"));
@@ -198,12 +198,12 @@ fn an_engine_in_trouble_is_one_error() {
 #[ignore = "needs python3"]
 fn a_wrong_engine_flag_is_told_in_the_engines_words() {
     let directory = directory();
-    for (words, expected) in [
+    for (args, expected) in [
         (["--no-such-flag", "3"], "error: unrecognized arguments: --no-such-flag 3\n"),
         (["--num-itres", "3"], "error: unrecognized arguments: --num-itres 3 (did you mean --num-iters?)\n"),
         (["--dtype", "nonsense"], "argument --dtype: invalid choice: 'nonsense' (choose from"),
     ] {
-        let output = run(directory.path(), "", &[&["latency"], &words[..]].concat());
+        let output = run(directory.path(), "", &[&["latency"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
@@ -226,8 +226,8 @@ fn what_an_engine_prints_never_gets_into_the_protocol() {
 #[ignore = "needs python3"]
 fn the_log_goes_into_a_file_where_one_is_named() {
     let directory = directory();
-    let words = ["latency", "--num-iters", "1", "--num-iters-warmup", "0", "--engine-log", "engine.log"];
-    let output = run(directory.path(), "kill-generate", &words);
+    let args = ["latency", "--num-iters", "1", "--num-iters-warmup", "0", "--engine-log", "engine.log"];
+    let output = run(directory.path(), "kill-generate", &args);
     let error = text(&output.stderr);
     assert!(error.starts_with("error: ") && error.contains("its last words:\n  about to fall"), "{error}");
     assert_eq!(std::fs::read_to_string(directory.path().join("engine.log")).unwrap(), "about to fall\n");
@@ -259,8 +259,8 @@ fn within(limit: Duration, holds: impl Fn() -> bool) -> bool {
     holds()
 }
 
-fn spawn(directory: &Path, mischief: &str, words: &[&str]) -> Child {
-    let mut command = command(directory, mischief, words);
+fn spawn(directory: &Path, mischief: &str, args: &[&str]) -> Child {
+    let mut command = command(directory, mischief, args);
     command.env("STUB_SECONDS", "0.2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -273,8 +273,8 @@ fn signal(pid: &str, name: &str) {
 #[ignore = "needs python3"]
 fn an_interrupt_keeps_the_iterations_that_were_measured() {
     let directory = directory();
-    let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
-    let child = spawn(directory.path(), "", &words);
+    let args = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
+    let child = spawn(directory.path(), "", &args);
     let measured = || names(directory.path()).iter().filter(|name| *name == "generate").count() >= 3;
     assert!(within(Duration::from_secs(60), measured), "it never got going");
     signal(&child.id().to_string(), "INT");
@@ -291,8 +291,8 @@ fn an_interrupt_keeps_the_iterations_that_were_measured() {
 #[ignore = "needs python3"]
 fn iterations_before_a_crash_are_kept_too() {
     let directory = directory();
-    let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
-    let child = spawn(directory.path(), "", &words);
+    let args = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
+    let child = spawn(directory.path(), "", &args);
     let measured = || names(directory.path()).iter().filter(|name| *name == "generate").count() >= 3;
     assert!(within(Duration::from_secs(60), measured), "it never got going");
     signal(&calls(directory.path())[0]["pid"].to_string(), "SEGV");

@@ -28,14 +28,14 @@ fn prepared() -> Place {
 
 fn args(place: &Place, limit: &str) -> Vec<String> {
     let serve = format!("tacho sim --port {}", place.port);
-    let words = ["auto-tune", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--max-latency-allowed-ms", limit];
+    let argv = ["auto-tune", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--max-latency-allowed-ms", limit];
     let lists = ["--num-seqs-list", "8", "16", "--num-batched-tokens-list", "512"];
-    words.iter().chain(&lists).map(|&word| word.to_owned()).collect()
+    argv.iter().chain(&lists).map(|&word| word.to_owned()).collect()
 }
 
 fn run(place: &Place, args: &[String], further: &[&str]) -> (Option<i32>, String, String) {
-    let words: Vec<&str> = args.iter().map(String::as_str).chain(further.iter().copied()).collect();
-    let output = place.run(&words);
+    let argv: Vec<&str> = args.iter().map(String::as_str).chain(further.iter().copied()).collect();
+    let output = place.run(&argv);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -95,9 +95,9 @@ fn a_killed_tuning_resumes_to_the_same_result() {
     let broken = prepared();
     let mut further: &[&str] = &[];
     for step in 1..=6_u64 {
-        let words = args(&broken, "30");
+        let argv = args(&broken, "30");
         let mut command = broken.command(&[]);
-        command.args(&words).args(further).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(&argv).args(further).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(60 * step));
         child.kill().unwrap();
@@ -130,9 +130,9 @@ fn a_server_that_fails_is_left_out_and_the_memory_share_is_found() {
          *seqs\\ 8*) echo broken >&2; exit 4;; esac\nexec ./fakevllm \"$@\"\n",
     );
     let serve = format!("./somevllm serve --port {}", place.port);
-    let mut words = args(&place, "30");
-    words[2] = serve;
-    let (code, _, told) = run(&place, &words, &["--num-runs", "1"]);
+    let mut argv = args(&place, "30");
+    argv[2] = serve;
+    let (code, _, told) = run(&place, &argv, &["--num-runs", "1"]);
     assert_eq!(code, Some(0), "{told}");
     let directory = directory(&place);
     let read = |name: &str| fs::read_to_string(place.path(&format!("{directory}/{name}"))).unwrap();
@@ -152,9 +152,9 @@ fn a_list_of_tunings_gets_its_results_written_into_it() {
         "runs.json",
         r#"[{"max_latency_allowed_ms": 30, "num_seqs_list": "8"}, {"MAX_LATENCY_ALLOWED_MS": "12", "x": "y"}]"#,
     );
-    let mut words = args(&place, "5");
-    words.insert(1, "runs.json".into());
-    let (code, printed, told) = run(&place, &words, &["--skip-profile", "--num-runs", "1"]);
+    let mut argv = args(&place, "5");
+    argv.insert(1, "runs.json".into());
+    let (code, printed, told) = run(&place, &argv, &["--skip-profile", "--num-runs", "1"]);
     assert_eq!(code, Some(0), "{told}");
     assert!(printed.ends_with("Successful runs: 2\nFailed runs: 0\n"), "{printed}");
     let list: Value = serde_json::from_str(&fs::read_to_string(place.path("runs.json")).unwrap()).unwrap();
@@ -165,7 +165,7 @@ fn a_list_of_tunings_gets_its_results_written_into_it() {
     assert!(text(1, "results").contains("max_num_seqs: 16, max_num_batched_tokens: 512, request_rate: 12"));
     assert_ne!(text(0, "run_id"), text(1, "run_id"));
     let before = fs::read_to_string(place.path("runs.txt")).unwrap();
-    assert_eq!(run(&place, &words, &["--skip-profile", "--num-runs", "1", "--resume"]).0, Some(0));
+    assert_eq!(run(&place, &argv, &["--skip-profile", "--num-runs", "1", "--resume"]).0, Some(0));
     assert_eq!(fs::read_to_string(place.path("runs.txt")).unwrap(), before, "what succeeded is not run again");
     place.write("bad.json", r#"[{"input_len": "many"}]"#);
     let (code, _, told) = run(&place, &["auto-tune".into(), "bad.json".into(), "--sim".into()], &[]);

@@ -133,9 +133,9 @@ fn a_running_server_can_be_swept() {
     let place = Place::new();
     let _server = Simulator::start(&place);
     place.write("loads.json", r#"[{"request_rate": 20}, {"request_rate": 40}]"#);
-    let run = |words: &str| {
+    let run = |argv: &str| {
         format!(
-            "tacho serve --base-url http://127.0.0.1:{} {words} --random-input-len 16 --random-output-len 2",
+            "tacho serve --base-url http://127.0.0.1:{} {argv} --random-input-len 16 --random-output-len 2",
             place.port
         )
     };

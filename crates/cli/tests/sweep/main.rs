@@ -105,9 +105,9 @@ fn stub_sweeps_leave_the_recorded_files() {
 fn killed_sweep_resumes_to_the_same_result() {
     let args = |place: &Place, resume: bool| -> Vec<String> {
         let serve = format!("tacho sim --port {}", place.port);
-        let words = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub-bench --num-prompts 4"];
+        let argv = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub-bench --num-prompts 4"];
         let files = ["--serve-params", "serve.json", "--bench-params", "bench.json", "-e", "exp", "--num-runs", "2"];
-        let mut all: Vec<String> = words.iter().chain(&files).map(|&word| word.to_owned()).collect();
+        let mut all: Vec<String> = argv.iter().chain(&files).map(|&word| word.to_owned()).collect();
         all.extend(resume.then(|| "--resume".to_owned()));
         all
     };
@@ -165,8 +165,8 @@ fn a_killed_search_resumes_to_the_same_answers() {
     };
     let command = |place: &Place, resume: bool| {
         let serve = format!("tacho sim --port {}", place.port);
-        let words = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--sla-params", "sla.json"];
-        let mut command = place.command(&words);
+        let args = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--sla-params", "sla.json"];
+        let mut command = place.command(&args);
         command.args(["-e", "exp", "--num-runs", "1"]).args(resume.then_some("--resume"));
         command
     };
@@ -398,13 +398,13 @@ fn a_sweep_tells_and_stores_no_key() {
     let search = ["--sla-params", "sla.json", "--sla-seconds", "0.1", "--sla-budget", "3"];
     let check = |at: usize, kind: &str, more: &[&str]| {
         let name = format!("e{at}");
-        let mut words = vec!["sweep", kind, "--bench-cmd", &bench, "--bench-params", "b.json", "-e", &name];
-        words.extend(["--num-runs", "1", "--sim"].iter().chain(more.iter()));
-        if words.contains(&"--dry-run") {
-            words.retain(|word| *word != "--sim");
-            words.extend(["--serve-cmd", &serve]);
+        let mut args = vec!["sweep", kind, "--bench-cmd", &bench, "--bench-params", "b.json", "-e", &name];
+        args.extend(["--num-runs", "1", "--sim"].iter().chain(more.iter()));
+        if args.contains(&"--dry-run") {
+            args.retain(|word| *word != "--sim");
+            args.extend(["--serve-cmd", &serve]);
         }
-        let output = place.run(&words);
+        let output = place.run(&args);
         // A search on a busy machine may be inconclusive.
         let code = output.status.code();
         let ended = code == Some(0) || (kind == "serve_sla" && code == Some(3));
@@ -452,13 +452,13 @@ fn nothing_to_run_is_no_success() {
 fn resume_without_a_name_takes_the_newest() {
     let place = Place::new();
     let bench = "tacho serve --num-prompts 2 --random-input-len 8 --random-output-len 2";
-    let words = ["sweep", "serve", "--sim", "--bench-cmd", bench, "--num-runs", "1"];
-    assert_eq!(place.run(&[&words[..], &["--resume"]].concat()).status.code(), Some(1));
+    let args = ["sweep", "serve", "--sim", "--bench-cmd", bench, "--num-runs", "1"];
+    assert_eq!(place.run(&[&args[..], &["--resume"]].concat()).status.code(), Some(1));
     for name in ["b", "a"] {
-        assert!(place.run(&[&words[..], &["-e", name]].concat()).status.success());
+        assert!(place.run(&[&args[..], &["-e", name]].concat()).status.success());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let output = place.run(&[&words[..], &["--resume"]].concat());
+    let output = place.run(&[&args[..], &["--resume"]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("results/a/") && text.contains("[SKIPPED BENCHMARK]"), "{text}");
 }

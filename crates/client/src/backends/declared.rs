@@ -143,7 +143,7 @@ impl BackendKind {
     /// The selectors of the file, as pairs of field and path, if the backend comes from a file.
     pub fn selectors(self) -> Vec<(&'static str, String)> {
         let all = self.declared().map(|declared| &declared.response.selectors[..]).unwrap_or_default();
-        all.iter().map(|selector| (selector.what.field(), selector.shown().into_owned())).collect()
+        all.iter().map(|selector| (selector.what.name(), selector.shown().into_owned())).collect()
     }
 
     pub fn has_end_mark(self) -> bool {
@@ -179,7 +179,7 @@ impl Declared {
             suffixes: &[""],
             endpoint: leak(&request.path),
             task,
-            origin: Origin::Own,
+            origin: Origin::Tacho,
             format: ResponseFormat::Declared,
             sequences: request.sequences,
             samples: samples && task == Task::Generation,

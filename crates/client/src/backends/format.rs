@@ -5,7 +5,7 @@ pub(super) enum Origin {
     /// In the registry of `vllm bench` 0.32.0.
     Registry,
     Legacy,
-    Own,
+    Tacho,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,7 +66,7 @@ pub(super) fn find<'n>(
     let mut found = Vec::new();
     let plain = View { bytes: Cow::Borrowed(text), starts: None };
     plain.search_all(&needles, is_cut, MAX_DEPTH, &mut found);
-    found.sort_by_key(|place| place.start);
+    found.sort_by_key(|range| range.start);
     found.dedup_by(|next, before| {
         let overlaps = next.start <= before.end;
         if overlaps {
@@ -125,10 +125,10 @@ impl View<'_> {
         start..end
     }
 
-    fn original(&self, place: Range<usize>) -> Range<usize> {
+    fn original(&self, range: Range<usize>) -> Range<usize> {
         match &self.starts {
-            Some(starts) => starts[place.start]..starts[place.end],
-            None => place,
+            Some(starts) => starts[range.start]..starts[range.end],
+            None => range,
         }
     }
 

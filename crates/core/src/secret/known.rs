@@ -63,10 +63,10 @@ pub fn redact_known(text: &str) -> String {
 fn redact(text: &[u8], is_cut: bool) -> String {
     let mut out = String::new();
     let mut from = 0;
-    for place in find(text, KnownSecret::read().all(), is_cut) {
-        out += &String::from_utf8_lossy(&text[from..place.start]);
+    for range in find(text, KnownSecret::read().all(), is_cut) {
+        out += &String::from_utf8_lossy(&text[from..range.start]);
         out += REDACTED;
-        from = place.end;
+        from = range.end;
     }
     out + &String::from_utf8_lossy(&text[from..])
 }
@@ -155,8 +155,8 @@ pub fn redact_known_json(value: Value) -> Value {
 
 /// Overwrites secrets in a generated text byte by byte, so that the ends of token events keep their positions.
 pub fn mask_known(text: &mut [u8]) {
-    let places = find(text, KnownSecret::read().all().filter(|needle| needle.len() >= SHORTEST_IN_GENERATED), false);
-    places.into_iter().for_each(|place| text[place].fill(b'*'));
+    let ranges = find(text, KnownSecret::read().all().filter(|needle| needle.len() >= SHORTEST_IN_GENERATED), false);
+    ranges.into_iter().for_each(|range| text[range].fill(b'*'));
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
 
 /// The means over outputs that all runs of both sides have.
 fn output_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
-    let stored = base.first().and_then(|run| run.view().own("intervals")?.as_dict());
+    let stored = base.first().and_then(|run| run.view().tacho("intervals")?.as_dict());
     let keys = stored.into_iter().flat_map(Dict::iter).map(|(key, _)| key);
     let is_shared = |key: &&str| base.iter().chain(new).all(|run| run.interval(key).is_some());
     keys.filter(|key| Known::find(key).is_some_and(Known::is_of_outputs)).filter(is_shared).map(str::to_owned).collect()

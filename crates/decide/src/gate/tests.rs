@@ -22,9 +22,9 @@ fn rules_are_a_key_and_a_limit() {
     for text in ["p99_ttft_ms", ":5%", "x:", "x:-1%", "x:nan", "x:5%%"] {
         assert!(matches!(Rule::parse(text), Err(Error::Rule { .. })), "{text}");
     }
-    let refused = Rule::parse("p99_ttft_ms:5").unwrap_err();
-    assert!(matches!(&refused, Error::LimitUnit { unit: "ms", .. }), "{refused}");
-    assert!(refused.to_string().contains("p99_ttft_ms:5%") && refused.to_string().contains("p99_ttft_ms:5ms"));
+    let error = Rule::parse("p99_ttft_ms:5").unwrap_err();
+    assert!(matches!(&error, Error::LimitUnit { unit: "ms", .. }), "{error}");
+    assert!(error.to_string().contains("p99_ttft_ms:5%") && error.to_string().contains("p99_ttft_ms:5ms"));
     assert_eq!(Rule::parse("request_throughput:2req/s").map(|rule| rule.limit_text()), Ok("2 req/s".to_owned()));
     assert_eq!(Rule::parse("p99_ttft_ms:7%").map(|rule| rule.limit_text()), Ok("7%".to_owned()));
     assert!(matches!(Rule::parse("x:5%"), Err(Error::Unknown { .. })));
@@ -34,8 +34,8 @@ fn rules_are_a_key_and_a_limit() {
         let points = Rule::parse(text).unwrap();
         assert_eq!((points.limit, points.limit_text().as_str()), (Limit::Amount(0.01), "1 pp"));
     }
-    let refused = Rule::parse("accuracy:2%").unwrap_err();
-    assert_eq!(refused.to_string(), "accuracy is a fraction: write its limit in percentage points, accuracy:2pp");
+    let error = Rule::parse("accuracy:2%").unwrap_err();
+    assert_eq!(error.to_string(), "accuracy is a fraction: write its limit in percentage points, accuracy:2pp");
 }
 
 /// A run of which `count` of `of` outputs count for this metric.

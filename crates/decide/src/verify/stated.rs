@@ -32,12 +32,12 @@ impl Compared {
         let keys = stated.iter().map(|(key, _)| key);
         let added = again.iter().map(|(key, _)| key).filter(|key| stated.get(key).is_none());
         for key in keys.chain(added) {
-            let place = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            let key_path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
             match (stated.get(key), again.get(key)) {
-                (Some(one), Some(other)) => self.values(&place, one, other),
+                (Some(one), Some(other)) => self.values(&key_path, one, other),
                 _ if !self.whole => {}
-                (Some(_), None) => self.all.push(format!("{place} is stated, and rows and settings do not give it")),
-                (None, _) => self.all.push(format!("{place} is missing in the result")),
+                (Some(_), None) => self.all.push(format!("{key_path} is stated, and rows and settings do not give it")),
+                (None, _) => self.all.push(format!("{key_path} is missing in the result")),
             }
         }
     }
@@ -80,7 +80,7 @@ fn shown(value: &Value) -> String {
 
 /// The same setting by the places that state it; a finding if two differ.
 pub fn settings_differ(what: &str, stated: &[(&str, Option<String>)]) -> Option<Finding> {
-    let known: Vec<_> = stated.iter().filter_map(|(place, value)| Some((place, value.as_ref()?))).collect();
+    let known: Vec<_> = stated.iter().filter_map(|(key_path, value)| Some((key_path, value.as_ref()?))).collect();
     let (first, one) = known.first()?;
     let (second, other) = known.iter().find(|(_, value)| value != one)?;
     Some(Finding::invalid(Check::SettingsDiffer, format!("{what} is {one} in {first}, and {other} in {second}")))
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn places_that_disagree_are_named() {
         let of = |values: &[(&str, Option<&str>)]| {
-            let values: Vec<_> = values.iter().map(|(place, value)| (*place, value.map(str::to_owned))).collect();
+            let values: Vec<_> = values.iter().map(|(key_path, value)| (*key_path, value.map(str::to_owned))).collect();
             settings_differ("the seed", &values).map(|finding| finding.text)
         };
         assert_eq!(of(&[("the log", Some("7")), ("the result", None), ("the plan", Some("7"))]), None);

@@ -49,7 +49,7 @@ pub(super) struct Rejected {
 struct Commands {
     /// The index of the latest command; 0 before the first.
     number: u64,
-    words: Vec<String>,
+    args: Vec<String>,
     closed: bool,
     /// Ranks that wait for a command or for the end, and those that know of the end.
     waiting: HashSet<usize>,
@@ -105,10 +105,10 @@ impl Server {
         }
     }
 
-    pub(super) fn assign(&self, words: &[String]) -> u64 {
+    pub(super) fn assign(&self, args: &[String]) -> u64 {
         let mut commands = self.commands.lock();
         commands.number += 1;
-        commands.words = words.to_vec();
+        commands.args = args.to_vec();
         commands.number
     }
 
@@ -224,7 +224,7 @@ impl Server {
         let rank = usize::try_from(rank).ok().filter(|rank| (1..self.ranks).contains(rank)).ok_or_else(unknown)?;
         let mut commands = self.commands.lock();
         let over = commands.is_dismissed(rank);
-        let next = (!over && commands.number > after).then(|| (commands.number, commands.words.clone()));
+        let next = (!over && commands.number > after).then(|| (commands.number, commands.args.clone()));
         Ok(Reply { over, next, ..Reply::default() })
     }
 

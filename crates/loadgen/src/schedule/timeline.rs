@@ -49,7 +49,7 @@ pub struct Timeline {
     arrivals: ArrivalProcess,
     stages: Arc<[StageSpan]>,
     /// The stage of each request; empty if its send time determines it.
-    places: Arc<[u16]>,
+    stage_indices: Arc<[u16]>,
 }
 
 impl Timeline {
@@ -60,13 +60,13 @@ impl Timeline {
         if let Some(index) = scheduled.iter().position(|&seconds| !ScheduledTime::holds(seconds.max(0.0))) {
             return Err(Error::TooFar { index, seconds: scheduled[index] });
         }
-        let (stages, places) = ([].into(), [].into());
-        Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals, stages, places })
+        let (stages, stage_indices) = ([].into(), [].into());
+        Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals, stages, stage_indices })
     }
 
     /// The timeline divided into stages.
-    pub(super) fn in_stages(self, stages: Arc<[StageSpan]>, places: Vec<u16>) -> Self {
-        Timeline { stages, places: places.into(), ..self }
+    pub(super) fn in_stages(self, stages: Arc<[StageSpan]>, stage_indices: Vec<u16>) -> Self {
+        Timeline { stages, stage_indices: stage_indices.into(), ..self }
     }
 
     /// The stages of the run; empty without stages.
@@ -76,7 +76,7 @@ impl Timeline {
 
     /// The stage that a request was scheduled in; `None` without stages, and if its send time determines the stage.
     pub fn stage_of(&self, index: usize) -> Option<usize> {
-        self.places.get(index).map(|&place| usize::from(place))
+        self.stage_indices.get(index).map(|&stage| usize::from(stage))
     }
 
     /// The start and the concurrency limit of each stage of a closed loop.
@@ -120,18 +120,18 @@ impl Timeline {
     }
 
     /// The timeline of a subset of the requests, in ascending order, at their scheduled times.
-    pub fn some(&self, places: &[usize]) -> Timeline {
+    pub fn some(&self, requests: &[usize]) -> Timeline {
         Timeline {
-            scheduled: pick(&self.scheduled, places),
-            rates: pick(&self.rates, places),
-            places: pick(&self.places, places),
+            scheduled: pick(&self.scheduled, requests),
+            rates: pick(&self.rates, requests),
+            stage_indices: pick(&self.stage_indices, requests),
             ..self.clone()
         }
     }
 
     /// The timeline of a subset of the requests, in ascending order, shifted so that the first is scheduled at 0.
-    pub fn part(&self, places: &[usize]) -> Timeline {
-        let mut part = self.some(places);
+    pub fn part(&self, requests: &[usize]) -> Timeline {
+        let mut part = self.some(requests);
         let first = part.scheduled.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
         part.scheduled = part.scheduled.iter().map(|seconds| seconds - first).collect();
         part
@@ -153,8 +153,8 @@ impl Timeline {
     }
 }
 
-fn pick<T: Copy>(from: &[T], places: &[usize]) -> Arc<[T]> {
-    places.iter().filter_map(|&place| from.get(place).copied()).collect()
+fn pick<T: Copy>(from: &[T], requests: &[usize]) -> Arc<[T]> {
+    requests.iter().filter_map(|&request| from.get(request).copied()).collect()
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ struct Slots {
 impl Slots {
     /// When the slot after `taken` slots opens, if there is one: evenly over the ramp, in turn among the workers.
     fn opens(&self, taken: usize, ramp: Duration) -> Option<Duration> {
-        let place = self.id + taken * self.workers;
-        (taken < self.own).then(|| ramp.mul_f64(place as f64 / self.all.saturating_sub(1).max(1) as f64))
+        let position = self.id + taken * self.workers;
+        (taken < self.own).then(|| ramp.mul_f64(position as f64 / self.all.saturating_sub(1).max(1) as f64))
     }
 }
 

@@ -268,8 +268,8 @@ mod tests {
         assert_eq!(regress(&columns, &joules), Err(NotSeparable::TooFew { intervals: 29 }));
         let (mut columns, joules) = series(60, 1.0, 1);
         columns.iter_mut().for_each(|row| row[2] = row[1] * 0.1 + row[2] * 0.01);
-        let refused = regress(&columns, &joules).unwrap_err();
-        assert!(matches!(refused, NotSeparable::Collinear { correlation } if correlation > 0.95), "{refused}");
+        let error = regress(&columns, &joules).unwrap_err();
+        assert!(matches!(error, NotSeparable::Collinear { correlation } if correlation > 0.95), "{error}");
         columns.iter_mut().for_each(|row| row[2] = 50.0 * row[0]);
         assert_eq!(regress(&columns, &joules), Err(NotSeparable::Constant { phase: "decode" }));
         columns.iter_mut().for_each(|row| row[1] = 0.0);

@@ -16,12 +16,12 @@ const DEGRADED_SHARE: f64 = 0.99;
 const EVIDENCE: f64 = 7.0;
 
 /// Whether recovery is defined for the stage at `place`: it is heavier than the one before, and another one follows.
-pub fn can_recover(stages: &[StageSpan], place: usize) -> bool {
-    place + 1 < stages.len() && rises(stages, place)
+pub fn can_recover(stages: &[StageSpan], index: usize) -> bool {
+    index + 1 < stages.len() && rises(stages, index)
 }
 
-fn rises(stages: &[StageSpan], place: usize) -> bool {
-    place > 0 && stages[place].mean_load > stages[place - 1].mean_load
+fn rises(stages: &[StageSpan], index: usize) -> bool {
+    index > 0 && stages[index].mean_load > stages[index - 1].mean_load
 }
 
 /// The seconds that each stage takes to recover: from its end until the last request of the run of slow requests that
@@ -30,7 +30,7 @@ fn rises(stages: &[StageSpan], place: usize) -> bool {
 /// start of the run on the clock of the samples.
 pub fn recoveries(stages: &[StageSpan], samples: &Samples, origin: f64) -> Vec<Option<f64>> {
     let mut found = vec![None; stages.len()];
-    if !(0..stages.len()).any(|place| can_recover(stages, place)) {
+    if !(0..stages.len()).any(|index| can_recover(stages, index)) {
         return found;
     }
     let requests = first_tokens(stages, samples, origin);
@@ -40,14 +40,14 @@ pub fn recoveries(stages: &[StageSpan], samples: &Samples, origin: f64) -> Vec<O
     };
     // From when on the stage before shows a normal server: after it recovered from an earlier one.
     let mut normal_from = Some(f64::NEG_INFINITY);
-    for place in (0..stages.len()).filter(|place| can_recover(stages, *place)) {
-        let (before, stage) = (&stages[place - 1], &stages[place]);
-        let horizon = (place + 1..stages.len()).find(|later| rises(stages, *later));
+    for index in (0..stages.len()).filter(|index| can_recover(stages, *index)) {
+        let (before, stage) = (&stages[index - 1], &stages[index]);
+        let horizon = (index + 1..stages.len()).find(|later| rises(stages, *later));
         let horizon = horizon.map_or(f64::INFINITY, |later| stages[later].start);
         let baseline = normal_from.map_or(&[][..], |from| between(from.max(before.start), before.end));
-        found[place] = Slowness::of(baseline).and_then(|slow| slow.recovery(between(stage.start, horizon), stage.end));
+        found[index] = Slowness::of(baseline).and_then(|slow| slow.recovery(between(stage.start, horizon), stage.end));
         normal_from =
-            if rises(stages, place + 1) { Some(stage.start) } else { found[place].map(|time| stage.end + time) };
+            if rises(stages, index + 1) { Some(stage.start) } else { found[index].map(|time| stage.end + time) };
     }
     found
 }
@@ -96,11 +96,11 @@ impl Slowness {
     /// The time from `end` to the last request of the likeliest run of slow requests that begins before `end`.
     fn recovery(&self, requests: &[(f64, f64)], end: f64) -> Option<f64> {
         let (mut run, mut best, mut last) = (0.0_f64, 0.0_f64, 0);
-        for (place, request) in requests.iter().enumerate() {
+        for (index, request) in requests.iter().enumerate() {
             let within = request.0 < end;
             run = self.of_request(request) + if within { run.max(0.0) } else { run };
             if within || run >= best {
-                (best, last) = (run, place);
+                (best, last) = (run, index);
             }
         }
         if best < self.needed {
@@ -160,9 +160,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
         };
-        let mut stage = |(place, &load): (usize, &f64)| {
+        let mut stage = |(index, &load): (usize, &f64)| {
             let times =
-                (0..(10.0 * load) as usize).map(|at| 10.0 * place as f64 + (at as f64 + 0.5 + jitter * noise()) / load);
+                (0..(10.0 * load) as usize).map(|at| 10.0 * index as f64 + (at as f64 + 0.5 + jitter * noise()) / load);
             times.collect::<Vec<_>>()
         };
         loads.iter().enumerate().flat_map(&mut stage).collect()

@@ -132,10 +132,10 @@ impl Entry {
 
     /// Takes over the settings of a run behind it, except those that the search or the test sets itself.
     pub fn settings_of(&mut self, run: &Entry) {
-        let own: &[&str] = if self.kind == EntryKind::Search { &LOAD } else { &LOAD[2..] };
+        let load: &[&str] = if self.kind == EntryKind::Search { &LOAD } else { &LOAD[2..] };
         let known = |key: &str| self.settings.iter().any(|(name, _)| name == key);
         let taken =
-            run.settings.iter().filter(|(key, _)| !PER_RUN.contains(&key.as_str()) && !own.contains(&key.as_str()));
+            run.settings.iter().filter(|(key, _)| !PER_RUN.contains(&key.as_str()) && !load.contains(&key.as_str()));
         let taken: Vec<_> = taken.filter(|(key, _)| !known(key)).cloned().collect();
         self.settings.extend(taken);
     }
@@ -185,7 +185,7 @@ const DERIVED: [Derived; 5] = [
         fields.number("output_throughput_per_gpu").or_else(|| Some(fields.number("output_throughput")? / gpus.max(1.0)))
     }),
     ("joules_per_output_token", Better::Less, |fields| {
-        fields.own("telemetry")?.get("joules_per_output_token")?.as_f64()
+        fields.tacho("telemetry")?.get("joules_per_output_token")?.as_f64()
     }),
     ("capacity", Better::More, |fields| found(fields).and_then(|_| fields.number("max_measured"))),
     ("capacity_estimate", Better::More, |fields| found(fields).and_then(|_| fields.number("estimate"))),
@@ -199,7 +199,9 @@ fn found(fields: ResultFields<'_>) -> Option<()> {
 /// A part of a run would be taken for a change.
 fn complete(fields: ResultFields<'_>) -> Result<(), HistoryError> {
     match () {
-        () if fields.own("interrupted") == Some(&Value::Bool(true)) => Err(HistoryError::Incomplete("was interrupted")),
+        () if fields.tacho("interrupted") == Some(&Value::Bool(true)) => {
+            Err(HistoryError::Incomplete("was interrupted"))
+        }
         () if fields.number("completed") == Some(0.0) => Err(HistoryError::Incomplete("has no successful request")),
         () if matches!(fields.0.get("stopped").and_then(Value::as_str), Some("interrupted" | "failed")) => {
             Err(HistoryError::Incomplete("was not completed"))
@@ -240,7 +242,7 @@ fn settings(fields: ResultFields<'_>) -> Vec<(String, String)> {
     let provenance = crate::restored::provenance(result);
     settings.extend(provenance.dataset.map(|dataset| ("dataset".to_owned(), short(&dataset))));
     settings.extend(provenance.server.name().map(|server| ("server".to_owned(), short(&server))));
-    settings.extend(fields.own("workload").and_then(setting_text).map(|digest| ("workload".to_owned(), digest)));
+    settings.extend(fields.tacho("workload").and_then(setting_text).map(|digest| ("workload".to_owned(), digest)));
     settings
 }
 

@@ -64,7 +64,7 @@ impl Known {
 
     /// Returns whether it varies from run to run, so that its value in one burst decides nothing; a count is a fact.
     pub fn varies(self) -> bool {
-        let own = matches!(self, Known::Row(Metric { part: Part::Own, .. })) && !self.is_about_outputs();
+        let own = matches!(self, Known::Row(Metric { part: Part::Tacho, .. })) && !self.is_about_outputs();
         own || matches!(self, Known::Timed(_)) || self.unit().is_rate()
     }
 

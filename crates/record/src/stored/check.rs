@@ -6,7 +6,7 @@ use crate::{Error, RunRecord, metric::Known};
 
 /// Checks the version of tacho's part of a result; vLLM's results have none.
 pub(super) fn check_version(dict: &Dict) -> Result<(), Error> {
-    match dict.get("tacho").and_then(Value::as_dict).and_then(|own| own.get("version")) {
+    match dict.get("tacho").and_then(Value::as_dict).and_then(|tacho| tacho.get("version")) {
         Some(version) if version.as_i64() != Some(RunRecord::VERSION as i64) => {
             Err(Error::Version { found: dumps(version), known: RunRecord::VERSION })
         }

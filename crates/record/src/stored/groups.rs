@@ -12,7 +12,7 @@ const OF_THE_RUN: [&str; 8] =
 impl StoredRun {
     /// The names of its groups, as `KEY.NAME`.
     pub fn group_names(&self) -> Vec<String> {
-        let keys = self.view().own("groups").and_then(Value::as_dict).into_iter().flat_map(Dict::iter);
+        let keys = self.view().tacho("groups").and_then(Value::as_dict).into_iter().flat_map(Dict::iter);
         let names = keys.filter_map(|(key, groups)| Some((key, groups.as_dict()?)));
         names.flat_map(|(key, groups)| groups.iter().map(move |(name, _)| format!("{key}.{name}"))).collect()
     }
@@ -20,12 +20,12 @@ impl StoredRun {
     /// The metrics and requests of a group, by its name or as `KEY.NAME`; `None` if the run has no such group, or several
     /// of that name.
     pub fn group(&self, path: &str) -> Option<StoredRun> {
-        let own = self.fields.get("tacho")?.as_dict()?;
-        let keys = own.get("groups")?.as_dict()?.iter().filter_map(|(key, groups)| Some((key, groups.as_dict()?)));
+        let tacho = self.fields.get("tacho")?.as_dict()?;
+        let keys = tacho.get("groups")?.as_dict()?.iter().filter_map(|(key, groups)| Some((key, groups.as_dict()?)));
         let groups = keys.flat_map(|(key, groups)| groups.iter().map(move |(name, group)| (key, name, group)));
         let (key, name, group) = only(groups.filter(|(key, name, _)| is_group(path, key, name)))?;
         // Metrics of the whole run are not the group's.
-        let run = OF_THE_RUN.iter().filter_map(|key| Some((key, own.get(key)?)));
+        let run = OF_THE_RUN.iter().filter_map(|key| Some((key, tacho.get(key)?)));
         let of_group = ["outcomes", "intervals", "scores"].iter().filter_map(|key| Some((key, group.get(key)?)));
         let part: Dict = run.chain(of_group).map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let mut fields = self.fields.clone();

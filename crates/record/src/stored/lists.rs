@@ -34,7 +34,7 @@ impl<'a> Lists<'a> {
     /// The list under a key, which may be one of tacho's part; empty if the file lacks it.
     fn read<T>(&self, key: &str, read: impl Fn(&Value) -> Option<T>, expected: &'static str) -> Result<Vec<T>, Error> {
         let found = match key.strip_prefix("tacho.") {
-            Some(own) => self.result.get("tacho").and_then(|part| part.get(own)),
+            Some(tacho) => self.result.get("tacho").and_then(|part| part.get(tacho)),
             None => self.result.get(key),
         };
         let wrong = || Error::from(FieldError::new(expected).at(key));

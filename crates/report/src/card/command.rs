@@ -1,6 +1,6 @@
 //! The command of a run, reduced to the flags that affect its result.
 
-use tacho_core::command::{quoted, words};
+use tacho_core::command::{quoted, split};
 
 /// Flags for files and display, and whether a value follows.
 const NOT_NEEDED: [(&str, bool); 16] = [
@@ -23,13 +23,13 @@ const NOT_NEEDED: [(&str, bool); 16] = [
 ];
 /// The words of a shell command, quoted, without the program's path and the flags for output.
 pub(super) fn to_repeat(command: &str) -> Vec<String> {
-    let mut words = words(command).unwrap_or_default().into_iter();
+    let mut args = split(command).unwrap_or_default().into_iter();
     let name = |path: String| path.rsplit('/').next().unwrap_or("tacho").to_owned();
-    let mut kept: Vec<String> = words.next().map(name).into_iter().collect();
-    while let Some(word) = words.next() {
+    let mut kept: Vec<String> = args.next().map(name).into_iter().collect();
+    while let Some(word) = args.next() {
         let (flag, has_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
         match NOT_NEEDED.iter().find(|(known, _)| *known == flag) {
-            Some((_, true)) if !has_value => drop(words.next()),
+            Some((_, true)) if !has_value => drop(args.next()),
             Some(_) => {}
             None => kept.push(word),
         }

@@ -9,7 +9,7 @@ use tacho_record::{ServerFacts, StoredRun};
 use super::{CompareSpec, GateView, Verdicts, forest::forest_svg, gate::word, page::effects};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, page};
-use crate::{inputs, plots::in_words, style::short_tick};
+use crate::{inputs, plots::key_label, style::short_tick};
 
 #[derive(Debug)]
 pub struct AbTestView<'a> {
@@ -85,7 +85,7 @@ impl AbTestView<'_> {
                 None,
             );
         let mut rows = self.gate.rows();
-        rows.iter_mut().for_each(|row| row.name = in_words(&row.name));
+        rows.iter_mut().for_each(|row| row.name = key_label(&row.name));
         let notes: String =
             rows.iter().map(|row| format!("<li>{}: {}</li>", escape(&row.name), escape(&row.note))).collect();
         let mut body = format!(

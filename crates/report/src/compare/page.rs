@@ -12,7 +12,7 @@ use super::{CompareSpec, Side, Verdicts, names::short_names, settings::settings,
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, facts_table, html_table, page};
 use crate::inputs::of_results;
-use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
+use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, key_label};
 use crate::tables::markdown::Table;
 
 impl Comparison {
@@ -176,9 +176,9 @@ fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec, shown: usize) -> 
         match verdict(effect) {
             Verdict::Better | Verdict::Worse => {
                 let (factor, interval) = split_interval(times(effect), spec);
-                head.card(&in_words(&effect.key), &factor, &format!("{values}, {}{interval}", verdict(effect).text()))
+                head.card(&key_label(&effect.key), &factor, &format!("{values}, {}{interval}", verdict(effect).text()))
             }
-            other => head.card(&in_words(&effect.key), other.text(), &format!("{values}, {shown}")),
+            other => head.card(&key_label(&effect.key), other.text(), &format!("{values}, {shown}")),
         }
     })
 }
@@ -209,7 +209,7 @@ const HEADLINES: [&str; 8] = [
 /// A pair of sides: forest plot and table.
 pub(super) fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
     let mut rows = verdicts.rows(spec);
-    rows.iter_mut().for_each(|row| row.name = in_words(&row.name));
+    rows.iter_mut().for_each(|row| row.name = key_label(&row.name));
     let table = verdicts.table(spec);
     format!(
         "<h2>{}</h2>\n<p class=\"note\">Change of the candidate against the baseline with its confidence interval; \

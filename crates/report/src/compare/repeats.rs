@@ -8,7 +8,7 @@ use tacho_record::StoredRun;
 
 use super::{Side, settings::varied};
 use crate::html::hero::{Head, Tone, card};
-use crate::{plots::in_words, style::short, tables::markdown::Table};
+use crate::{plots::key_label, style::short, tables::markdown::Table};
 
 /// Returns whether the sides are single runs of one configuration: equal settings and server, and one command or one
 /// directory.
@@ -32,7 +32,7 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
         half_width(values).map(|half| Interval { low: (mean(values) - half).max(0.0), high: mean(values) + half })
     };
     let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
-    let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();
+    let cards = cards.map(|(key, values)| card(&key_label(key), mean(&values), "", interval(&values))).collect();
     let count = runs.len();
     let sentence = format!(
         "{count} repeats of one configuration. Values are arithmetic means, intervals the variation between runs."
@@ -44,7 +44,7 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
         let half =
             half_width(&values).map_or_else(|| Value::from("–"), |half| Value::from(format!("± {}", short(half))));
         let cells = values.iter().map(|value| Value::Float(*value)).chain([Value::Float(mean(&values)), half]);
-        std::iter::once(Value::from(in_words(key))).chain(cells).collect()
+        std::iter::once(Value::from(key_label(key))).chain(cells).collect()
     };
     let keys = shared_keys(&runs, &runs).into_iter().filter(|key| values(key).len() == runs.len());
     let headings = ["metric"].into_iter().map(str::to_owned).chain(names.iter().cloned());

@@ -66,8 +66,8 @@ fn number(result: &Dict, key: &str) -> Option<f64> {
 }
 
 fn window(result: &Dict) -> Option<&Dict> {
-    let own = || result.get("tacho").and_then(|own| own.get("full_concurrency"));
-    result.get("steady_state").or_else(own).and_then(Value::as_dict)
+    let tacho = || result.get("tacho").and_then(|tacho| tacho.get("full_concurrency"));
+    result.get("steady_state").or_else(tacho).and_then(Value::as_dict)
 }
 
 fn row(name: &str, (base, new): (f64, f64), higher: bool) -> Option<String> {

@@ -57,7 +57,7 @@ impl Part {
 }
 
 /// The block after vLLM's closing line.
-pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
+pub fn summary_report(record: &RunRecord, style: BlockStyle) -> String {
     let verdict = Verdict::of(record);
     let mut shown = parts(record, &verdict, style, false);
     let mut hidden: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
 //! The flags of a recorded command line.
 
-use tacho_core::{command::words, json::Value};
+use tacho_core::{command::split, json::Value};
 
 /// Flags and their values, without the dashes.
 pub(super) struct Flags(Vec<(String, Value)>);
@@ -8,15 +8,15 @@ pub(super) struct Flags(Vec<(String, Value)>);
 impl Flags {
     /// Reads a shell command; its first two words are the program.
     pub(super) fn parse(command: &str) -> Self {
-        let words = words(command).unwrap_or_else(|_| command.split_whitespace().map(str::to_owned).collect());
+        let args = split(command).unwrap_or_else(|_| command.split_whitespace().map(str::to_owned).collect());
         let mut flags = Vec::new();
         let mut at = 2;
-        while let Some(word) = words.get(at) {
+        while let Some(word) = args.get(at) {
             at += 1;
             let Some(flag) = word.strip_prefix("--") else { continue };
             if let Some((name, value)) = flag.split_once('=') {
                 flags.push((name.replace('_', "-"), typed(value)));
-            } else if let Some(value) = words.get(at).filter(|next| !next.starts_with("--")) {
+            } else if let Some(value) = args.get(at).filter(|next| !next.starts_with("--")) {
                 flags.push((flag.replace('_', "-"), typed(value)));
                 at += 1;
             } else {

@@ -38,7 +38,7 @@ pub fn report(result: &Dict) -> Dict {
         let mean = fields.number(key)? / fields.number("completed").filter(|completed| *completed > 0.0)?;
         Some(dict! { "units": "count", "mean": mean })
     };
-    let start = fields.own("start").and_then(Value::as_str).or_else(|| result.text("date"));
+    let start = fields.tacho("start").and_then(Value::as_str).or_else(|| result.text("date"));
     let duration = fields.number("duration");
     dict! {
         "version": "0.2",
@@ -93,7 +93,7 @@ fn load(fields: ResultFields<'_>) -> Option<Dict> {
     let length = |key: &str| Some(dict! { "distribution": "other", "value": fields.number(key)? / completed });
     let is_random = provenance.dataset.as_deref().is_some_and(|name| name.starts_with("random"));
     Some(dict! {
-        "metadata": dict! { "schema_version": "0.0.1", "cfg_id"?: fields.own("workload").cloned() },
+        "metadata": dict! { "schema_version": "0.0.1", "cfg_id"?: fields.tacho("workload").cloned() },
         "standardized": dict! {
             "tool": tool,
             "tool_version": version,

@@ -4,7 +4,7 @@
 mod data;
 mod served;
 pub mod stored;
-mod words;
+mod texts;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,18 +34,18 @@ pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error>
 }
 
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
-    let head = words::head(record, about);
+    let head = texts::head(record, about);
     let groups: String = tables(record).iter().chain(&crossed(record)).map(GroupTable::html).collect();
     let body = format!(
         "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         head.html(),
-        words::cards(record)
-            + &words::failure_kinds(record)
+        texts::cards(record)
+            + &texts::failure_kinds(record)
             + &about.attribution.as_ref().map(attribution::section).unwrap_or_default()
             + &outputs::section(record)
             + &sessions::section(record)
             + &groups,
-        words::ranks(record) + &words::facts(record),
+        texts::ranks(record) + &texts::facts(record),
     );
     let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));
     record.measured.samples.check()?;

@@ -6,7 +6,21 @@ use tacho_core::json::{Dict, Json, Value, write_str, write_value, write_wtf8};
 use tacho_metrics::{Sample, Samples};
 use tacho_record::RunRecord;
 
-use super::Detail;
+/// How much of single requests a file contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub enum Detail {
+    /// Latencies and waits only.
+    Brief,
+    /// Everything, with texts and token times (`--save-detailed`).
+    PerRequest,
+}
+
+impl Detail {
+    /// A value that only a detailed file has.
+    pub(super) fn per_request<T>(self, value: impl FnOnce() -> T) -> Option<T> {
+        (self == Detail::PerRequest).then(value)
+    }
+}
 
 /// An array of a result file.
 pub(super) struct List {
@@ -59,7 +73,7 @@ pub(super) const VLLM: &[List] = &[
 
 /// tacho's own arrays.
 #[rustfmt::skip]
-pub(super) const OWN: &[List] = &[
+pub(super) const TACHO: &[List] = &[
     list("scheduled", numbers, "Scheduled send time per request, s.", always, |row, out| write_float(out, row.scheduled)),
     list("dispatched", numbers, "When a request was dispatched, before any wait for a slot, s.", always,
         |row, out| write_float(out, row.dispatched)),

@@ -8,9 +8,9 @@ use tacho_record::metric::{Amount, METRICS, Part, TIMES, Times, Unit, part};
 use crate::style::percent;
 
 /// The metrics of vLLM's report, or tacho's own.
-pub(super) struct Metrics<const OWN: bool>;
+pub(super) struct Metrics<const TACHO: bool>;
 
-impl<const OWN: bool> Entry for Metrics<OWN> {
+impl<const TACHO: bool> Entry for Metrics<TACHO> {
     type Value = Dict;
 
     fn to_json(fields: Dict) -> Value {
@@ -18,9 +18,9 @@ impl<const OWN: bool> Entry for Metrics<OWN> {
     }
 
     fn schema() -> Dict {
-        let wanted = METRICS.iter().filter(|metric| (metric.part == Part::Own) == OWN);
+        let wanted = METRICS.iter().filter(|metric| (metric.part == Part::Tacho) == TACHO);
         let wanted = wanted.filter(|metric| !matches!(metric.part, Part::Offline(_)));
-        let number = || if OWN { f64::schema() } else { Option::<f64>::schema() };
+        let number = || if TACHO { f64::schema() } else { Option::<f64>::schema() };
         object_schema(|keys| {
             wanted.for_each(|metric| property(keys, metric.key, number(), &[&metric.description()]));
         })

@@ -37,7 +37,7 @@ view! {
         /// What the divergence may depend on: load, requests in flight, time, prefix cache, or a label.
         factor: String = question.factor.clone(),
         /// The answer: yes, no (by less than 5 percentage points), or inconclusive.
-        depends: String = question.answer.word().to_owned(),
+        depends: String = question.answer.name().to_owned(),
         /// The group with more divergence.
         more: String = question.groups.0.clone(),
         /// The group that it is compared with.

@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Entry, Merged, Value, merge_properties, object_sche
 use tacho_metrics::sessions::Spread;
 
 use super::columns::{self, List};
-use super::{AfterLists, Detail, SetupPart, own::Own};
+use super::{AfterLists, Detail, SetupPart, tacho::TachoPart};
 
 /// The keys that every result has under `tacho`.
 const REQUIRED: [&str; 8] =
@@ -14,13 +14,13 @@ const REQUIRED: [&str; 8] =
 
 /// The JSON Schema (2020-12) of the files that `--save-result` writes.
 pub fn schema() -> Dict {
-    let own = object_schema(|keys| {
-        merge_properties(keys, &Own::schema());
-        lists(keys, columns::OWN);
+    let tacho = object_schema(|keys| {
+        merge_properties(keys, &TachoPart::schema());
+        lists(keys, columns::TACHO);
     });
-    let mut own = shared_spreads(own.into());
-    if let Value::Dict(own) = &mut own {
-        own.set("required", REQUIRED.map(Value::from).to_vec());
+    let mut tacho = shared_spreads(tacho.into());
+    if let Value::Dict(tacho) = &mut tacho {
+        tacho.set("required", REQUIRED.map(Value::from).to_vec());
     }
     let top = object_schema(|keys| {
         Merged::<SetupPart>::describe(keys, "", &[]);
@@ -28,7 +28,7 @@ pub fn schema() -> Dict {
         Merged::<AfterLists>::describe(keys, "", &[]);
         let window = "Window at full concurrency, under the flags of vLLM's Rust client.";
         property(keys, "steady_state", Option::<Dict>::schema(), &[window]);
-        property(keys, "tacho", own.as_dict().cloned().unwrap_or_default(), &["tacho's own metrics."]);
+        property(keys, "tacho", tacho.as_dict().cloned().unwrap_or_default(), &["tacho's own metrics."]);
     });
     dict! {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -39,12 +39,12 @@ pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
         "percentiles": percentile_dict(&percentiles(&record.latencies)),
     };
     let interval = Interval::of_mean(&record.latencies);
-    let own = dict! {
+    let tacho = dict! {
         "num_iters": record.planned,
         "avg_latency_ci95"?: interval.map(|interval| floats(&[interval.low, interval.high])),
         "drift"?: drift(&record.latencies),
     };
-    (dict, own)
+    (dict, tacho)
 }
 
 pub(super) fn metrics(record: &Latency) -> Vec<Metric> {

@@ -36,12 +36,12 @@ pub(super) fn lines(record: &Startup) -> Vec<String> {
         }
     }
     lines.push(rule);
-    lines.extend(own_lines(record));
+    lines.extend(tacho_lines(record));
     lines
 }
 
 /// What vLLM omits: the import, and the total time.
-fn own_lines(record: &Startup) -> Vec<String> {
+fn tacho_lines(record: &Startup) -> Vec<String> {
     let average = |starts: &[Start], of: fn(&Start) -> f64| two(mean(&starts.iter().map(of).collect::<Vec<_>>()));
     let mut lines = Vec::new();
     for (phase, _) in finished(record) {
@@ -64,14 +64,14 @@ pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
             extra.iter().for_each(|(key, value)| dict.set(key, value.clone()));
         }
     }
-    let mut own = dict! { "model_id": model };
+    let mut tacho = dict! { "model_id": model };
     for (phase, _) in PHASES {
         let values = |of: fn(&Start) -> f64| record.starts(phase).iter().map(of).collect::<Vec<_>>();
-        own.set(format!("{}_import_times", phase.name()), floats(&values(|start| start.import)));
-        own.set(format!("{}_wall_times", phase.name()), floats(&values(|start| start.wall)));
+        tacho.set(format!("{}_import_times", phase.name()), floats(&values(|start| start.import)));
+        tacho.set(format!("{}_wall_times", phase.name()), floats(&values(|start| start.wall)));
     }
-    own.set("failures", record.failures.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>());
-    (dict, own)
+    tacho.set("failures", record.failures.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>());
+    (dict, tacho)
 }
 
 /// The metrics of PyTorch's format, with the suffix of each one's file.

@@ -46,7 +46,7 @@ fn vllm_keys(record: &Throughput, model: &str) -> Dict {
 
 pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     let dict = vllm_keys(record, model);
-    let mut own = dict! {
+    let mut tacho = dict! {
         "num_prompt_tokens": record.prompt_tokens,
         "num_output_tokens": record.output_tokens,
         "output_tokens_per_second": record.output_tokens_per_second(),
@@ -56,10 +56,10 @@ pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     };
     for (key, amount) in [("requests_per_second", record.num_requests), ("tokens_per_second", record.total_tokens())] {
         if let Some(interval) = record.rate_interval(amount) {
-            own.set(format!("{key}_ci95"), floats(&[interval.low, interval.high]));
+            tacho.set(format!("{key}_ci95"), floats(&[interval.low, interval.high]));
         }
     }
-    (dict, own)
+    (dict, tacho)
 }
 
 pub(super) fn metrics(record: &Throughput, model: &str) -> Vec<Metric> {

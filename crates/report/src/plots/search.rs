@@ -5,7 +5,7 @@ use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::mean;
 
 use super::{
-    AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, bare, category, in_words,
+    AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, bare, category, key_label,
 };
 use crate::html::{Head, Tone, escape};
 use crate::style::{short, short_tick};
@@ -64,8 +64,8 @@ pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
 
 fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
     let metrics = || criteria.iter().map(|one| one.metric.as_str());
-    let headings = [in_words(variable), "runs".to_owned()].into_iter();
-    let headings = headings.chain(metrics().map(|metric| words_of(levels, metric)));
+    let headings = [key_label(variable), "runs".to_owned()].into_iter();
+    let headings = headings.chain(metrics().map(|metric| label_of(levels, metric)));
     let headings = headings.chain(["verdict", "client"].map(str::to_owned)).collect();
     let row = |level: &&Dict| {
         let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
@@ -186,8 +186,8 @@ fn is_steady(levels: &[&Dict], metric: &str) -> bool {
     levels.iter().any(|level| number(level, &format!("steady_{metric}")).is_some())
 }
 
-fn words_of(levels: &[&Dict], metric: &str) -> String {
-    in_words(metric) + if is_steady(levels, metric) { ", steady part" } else { "" }
+fn label_of(levels: &[&Dict], metric: &str) -> String {
+    key_label(metric) + if is_steady(levels, metric) { ", steady part" } else { "" }
 }
 
 fn outcome_of(level: &Dict, criteria: &[Criterion]) -> Outcome {
@@ -228,7 +228,7 @@ fn panel(
     let all = points(criterion, criteria, levels);
     // Values far beyond the SLO would compress everything else.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
-    let (x, y) = (in_words(variable), words_of(levels, metric));
+    let (x, y) = (key_label(variable), label_of(levels, metric));
     // So would a first load far above the answer.
     let is_wide = all.first().zip(all.last()).is_some_and(|(first, last)| first.0 > 0.0 && last.0 > 8.0 * first.0);
     let scale = if is_wide { ScaleKind::Log } else { ScaleKind::Linear };
@@ -286,7 +286,9 @@ fn interval(runs: &[&Dict], variable: &str, metric: &str, load: f64) -> Option<(
 }
 
 fn unit_of(variable: &str) -> String {
-    in_words(variable).split_once(" (").map_or_else(String::new, |(_, unit)| format!(" {}", unit.trim_end_matches(')')))
+    key_label(variable)
+        .split_once(" (")
+        .map_or_else(String::new, |(_, unit)| format!(" {}", unit.trim_end_matches(')')))
 }
 
 /// The estimate on the line of the SLO, its confidence interval, and its value.

@@ -2,7 +2,7 @@
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, Json, Value, float_repr};
-use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
+use tacho_metrics::structured::{Correct, Description, JudgedResponse, StructuredSummary};
 use tacho_metrics::{Sample, Statistics};
 use tacho_record::metric::{TIMES, Times};
 
@@ -100,8 +100,8 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
 pub fn judgment(summary: &StructuredSummary) -> Vec<String> {
     let mut lines = vec![title(" tacho ", '=')];
     let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];
-    for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.answers > 0) {
-        lines.push(value_line(&format!("{name} answers:"), correct.answers));
+    for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.responses > 0) {
+        lines.push(value_line(&format!("{name} answers:"), correct.responses));
         lines.push(value_line("  that are JSON, where asked for:", correct.parse));
         let rate = correct.rate().map_or_else(|| "not judged".to_owned(), |rate| format!("{rate:.2}%"));
         lines.push(value_line("  that obey the constraint:", rate));
@@ -117,13 +117,18 @@ pub fn judgment(summary: &StructuredSummary) -> Vec<String> {
 }
 
 /// The result file: vLLM's keys, then goodput, validity and failures under `tacho`.
-pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[Answer], duration: f64) -> Dict {
+pub fn result(
+    setup: &StructuredSetup,
+    summary: &StructuredSummary,
+    responses: &[JudgedResponse],
+    duration: f64,
+) -> Dict {
     let (all, generation) = (&summary.summary, summary.summary.generation());
     let list = |value: &dyn Fn(&Sample) -> Value| -> Vec<Value> {
-        answers.iter().map(|answer| value(&answer.sample)).collect()
+        responses.iter().map(|response| value(&response.sample)).collect()
     };
     let mut file = dict! {
-        "outputs": answers.iter().map(output).collect::<Vec<Value>>(),
+        "outputs": responses.iter().map(output).collect::<Vec<Value>>(),
         "backend": setup.backend.as_str(),
         "model_id": setup.model_id.as_str(),
         "tokenizer_id": setup.tokenizer_id.as_str(),
@@ -154,10 +159,10 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
 }
 
 /// The part that vLLM does not save.
-pub fn own(summary: &StructuredSummary) -> Dict {
+pub fn tacho_part(summary: &StructuredSummary) -> Dict {
     let correct = |correct: &Correct| {
         Value::Dict(dict! {
-            "answers": correct.answers,
+            "answers": correct.responses,
             "judged": correct.judged,
             "parse_valid": correct.parse,
             "constraint_valid": correct.valid,
@@ -175,11 +180,11 @@ pub fn own(summary: &StructuredSummary) -> Dict {
     }
 }
 
-fn output(answer: &Answer) -> Value {
+fn output(response: &JudgedResponse) -> Value {
     Value::Dict(dict! {
-        "generated": String::from_utf8_lossy(&answer.sample.text).as_ref(),
-        "expected": answer.expected.clone(),
-        "correctness": answer.verdict.loose.map_or(Value::Null, Value::Bool),
+        "generated": String::from_utf8_lossy(&response.sample.text).as_ref(),
+        "expected": response.expected.clone(),
+        "correctness": response.verdict.loose.map_or(Value::Null, Value::Bool),
     })
 }
 

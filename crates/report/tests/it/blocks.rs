@@ -5,7 +5,7 @@ use std::path::Path;
 use tacho_core::{FailureKind, Labels};
 use tacho_metrics::{Sample, Setup, WorkerUse};
 use tacho_record::{Measured, RunRecord};
-use tacho_report::console::{BlockStyle, own_report};
+use tacho_report::console::{BlockStyle, summary_report};
 
 use crate::given::plain_setup;
 
@@ -53,7 +53,7 @@ fn healthy(late: f64) -> Vec<Sample> {
 }
 
 fn check(name: &str, record: &RunRecord) -> String {
-    let text = own_report(record, BlockStyle::PLAIN);
+    let text = summary_report(record, BlockStyle::PLAIN);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blocks").join(name).with_extension("txt");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, &text).unwrap();
@@ -93,7 +93,7 @@ fn overload_is_the_first_line() {
 fn overload_of_a_short_schedule_is_not_served_at_zero() {
     let one = |at: usize| sample(at, at as f64 * 0.005, at as f64 * 0.005, 1.0 + at as f64 * 0.01);
     let record = record(paced(200.0), (0..100).map(one).collect(), 2.7);
-    let text = own_report(&record, BlockStyle::PLAIN);
+    let text = summary_report(&record, BlockStyle::PLAIN);
     assert!(
         text.contains("overloaded") && !text.contains("served 0.00") && !text.contains("--request-rate 0.00"),
         "{text}"
@@ -121,7 +121,7 @@ fn failing_server_shows_what_failed() {
 fn a_client_without_a_response_has_no_error() {
     let fail = |sample: Sample| Sample { failure: Some(FailureKind::Connect), ..sample };
     let samples = healthy(0.0).into_iter().map(fail).collect();
-    let text = own_report(&record(paced(10.0), samples, 40.2), BlockStyle::PLAIN);
+    let text = summary_report(&record(paced(10.0), samples, 40.2), BlockStyle::PLAIN);
     assert!(text.contains("client unknown, no response could be timed") && !text.contains("within"), "{text}");
 }
 
@@ -147,7 +147,7 @@ fn closed_loop_has_intervals_and_no_schedule() {
 #[test]
 fn colors_are_on_a_terminal_only() {
     let record = record(paced(10.0), healthy(0.0), 40.2);
-    let color = own_report(&record, BlockStyle { color: true, ..BlockStyle::PLAIN });
+    let color = summary_report(&record, BlockStyle { color: true, ..BlockStyle::PLAIN });
     assert!(color.contains("\x1b[32m✔ USABLE: no warnings\x1b[0m"), "{color}");
 }
 
@@ -167,6 +167,6 @@ fn a_full_block_is_one_screen() {
     let full = record(setup, healthy(0.05).into_iter().map(fail).collect(), 40.2);
     let text = check("full", &full);
     assert!(text.contains("more with --verbose: ") && text.contains("NOT USABLE: warning[requests_failed]"), "{text}");
-    let verbose = own_report(&full, BlockStyle { verbose: true, ..BlockStyle::PLAIN });
+    let verbose = summary_report(&full, BlockStyle { verbose: true, ..BlockStyle::PLAIN });
     assert!(verbose.lines().count() > 24 && !verbose.contains("more with --verbose"), "{verbose}");
 }

@@ -35,14 +35,14 @@ fn record(setup: Setup, samples: Vec<Sample>) -> RunRecord {
 }
 
 /// The block with every metric.
-fn own_report(record: &RunRecord) -> String {
-    tacho_report::console::own_report(record, BlockStyle { verbose: true, ..BlockStyle::PLAIN })
+fn summary_report(record: &RunRecord) -> String {
+    tacho_report::console::summary_report(record, BlockStyle { verbose: true, ..BlockStyle::PLAIN })
 }
 
 #[test]
 fn paced_run_is_timed_from_the_schedule() {
     let setup = Setup { request_rate: 4.0, ..plain_setup() };
-    let block = own_report(&record(setup, samples(100)));
+    let block = summary_report(&record(setup, samples(100)));
     let row = |start: &str| {
         let line = block.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start} in {block}"));
         line[start.len()..].split_whitespace().map(str::to_owned).collect::<Vec<_>>()
@@ -62,7 +62,7 @@ fn failures_are_shown_without_a_servers_escapes() {
     samples[1].first_content = None;
     let mut record = record(plain_setup(), samples);
     record.measured.probe = Some(ProbeStatistics { failed: 2, ..ProbeStatistics::default() });
-    let block = own_report(&record);
+    let block = summary_report(&record);
     assert!(block.contains("failed         1 HTTP 500: Server Error\\x1b[2J"), "{block}");
     assert!(block.contains("warning[requests_failed]: ") && block.contains("2 probes"), "{block}");
     assert!(block.contains("warning[few_samples]: "), "{block}");
@@ -74,7 +74,7 @@ fn token_times_are_shown_without_a_tokenizer() {
     let setup = Setup { tokenizer_id: None, strict_parity: false, ..plain_setup() };
     let record = record(setup, samples(100));
     assert!(!vllm_report(&record).contains("TTFT"));
-    let block = own_report(&record);
+    let block = summary_report(&record);
     assert!(block.contains("TPOT, mean (ms):                         100.00"), "{block}");
     let file = ResultFile::new(&record, Detail::Brief).to_dict();
     let tpot = file.get("tacho").unwrap().get("mean_tpot_ms").and_then(Value::as_f64).unwrap();
@@ -86,7 +86,7 @@ fn token_times_are_shown_without_a_tokenizer() {
 fn pooling_has_no_token_lines() {
     let setup = Setup { task: Task::Pooling, request_rate: 4.0, ..plain_setup() };
     let samples = samples(100).into_iter().map(|sample| Sample { first_content: None, ..sample }).collect();
-    let block = own_report(&record(setup, samples));
+    let block = summary_report(&record(setup, samples));
     assert!(block.contains("E2EL p50 ms") && !block.contains("TTFT") && !block.contains("tokens in"), "{block}");
 }
 
@@ -97,7 +97,7 @@ fn labels_of_vllms_report_occur_once() {
     let bare = Setup { tokenizer_id: None, ..limited.clone() };
     for setup in [plain_setup(), limited, bare] {
         let record = record(Setup { percentile_metrics: MetricKind::ALL.to_vec(), ..setup }, samples(100));
-        let (theirs, ours) = (vllm_report(&record), own_report(&record));
+        let (theirs, ours) = (vllm_report(&record), summary_report(&record));
         for label in
             theirs.lines().filter_map(|line| Some(line.split_once(" (")?.0).filter(|label| !label.contains('-')))
         {

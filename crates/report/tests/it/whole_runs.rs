@@ -31,8 +31,8 @@ fn relaxed(mut record: RunRecord) -> RunRecord {
 fn without_own_part(line: &str) -> Value {
     let Value::Dict(mut dict) = json::parse(line).unwrap() else { panic!("a line holds an object") };
     assert_eq!(dict.iter().last().map(|(key, _)| key), Some("tacho"));
-    let own = dict.remove("tacho").unwrap();
-    assert_eq!(own.get("version"), Some(&Value::Int(1)));
+    let tacho = dict.remove("tacho").unwrap();
+    assert_eq!(tacho.get("version"), Some(&Value::Int(1)));
     Value::Dict(dict)
 }
 
@@ -83,19 +83,19 @@ fn own_part_holds_what_vllm_leaves_out() {
     let path = directory.path().join("r.json");
     save(&record, &path, Detail::PerRequest, SaveMode::Overwrite).unwrap();
     let file = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let own = file.get("tacho").unwrap();
+    let tacho = file.get("tacho").unwrap();
     let outcomes: Dict =
         [("complete", 5u64), ("malformed", 1)].map(|(k, n)| (k.to_owned(), n.into())).into_iter().collect();
-    assert_eq!(own.get("outcomes"), Some(&Value::Dict(outcomes)));
-    assert_eq!(own.get("start").and_then(Value::as_str), Some("2026-01-02T03:04:05Z"));
-    assert_eq!(list(own, "outcome")[2], Value::from("malformed"));
-    assert_eq!(list(own, "sent"), list(&file, "start_times"));
-    let kinds: Vec<&str> = list(own, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
+    assert_eq!(tacho.get("outcomes"), Some(&Value::Dict(outcomes)));
+    assert_eq!(tacho.get("start").and_then(Value::as_str), Some("2026-01-02T03:04:05Z"));
+    assert_eq!(list(tacho, "outcome")[2], Value::from("malformed"));
+    assert_eq!(list(tacho, "sent"), list(&file, "start_times"));
+    let kinds: Vec<&str> = list(tacho, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
     assert_eq!(kinds, ["requests_failed", "few_samples", "one_burst"]);
 
     let again = restored(file.as_dict().unwrap(), |_| ()).unwrap().unwrap().record;
     assert_eq!((&again.provenance, again.setup.metrics.goodput), (&record.provenance, record.setup.metrics.goodput));
-    assert_eq!(own.get("provenance").and_then(|own| own.get("tokenizer")), file.get("tokenizer_id"));
+    assert_eq!(tacho.get("provenance").and_then(|tacho| tacho.get("tokenizer")), file.get("tokenizer_id"));
 
     save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();
     let brief = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();

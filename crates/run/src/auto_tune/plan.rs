@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::{dict, secret::redact_words};
+use tacho_core::{dict, secret::redact_args};
 use tacho_decide::search::{Criterion, load_value};
 
 use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
@@ -111,12 +111,12 @@ impl TunePlan {
 
     /// The settings that must be equal when auto-tuning is resumed.
     pub(super) fn description(&self) -> Dict {
-        let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
+        let args = |args: &[String]| Value::List(redact_args(args).into_iter().map(Value::from).collect());
         dict! {
-            "serve_cmd": words(&self.serve_cmd),
-            "bench_cmd": words(&self.bench_cmd),
+            "serve_cmd": args(&self.serve_cmd),
+            "bench_cmd": args(&self.bench_cmd),
             "num_prompts": self.num_prompts,
-            "criteria": words(&self.criteria.iter().map(Criterion::to_string).collect::<Vec<_>>()),
+            "criteria": args(&self.criteria.iter().map(Criterion::to_string).collect::<Vec<_>>()),
         }
     }
 }

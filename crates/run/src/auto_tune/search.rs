@@ -9,7 +9,7 @@ use tacho_record::ResultFields;
 
 use super::plan::{Candidate, TunePlan, rate_text};
 use super::{answer::Found, tuner::Tuner};
-use crate::experiment::layout::result_words;
+use crate::experiment::layout::result_args;
 use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED_RATE, explore, required, worst};
 
 impl TunePlan {
@@ -98,7 +98,7 @@ impl Tuner<'_> {
         keys: &Dict,
         after: &dyn Fn(Option<&str>) -> Result<(), Failure>,
     ) -> Result<Dict, Failure> {
-        command.extend(result_words(output));
+        command.extend(result_args(output));
         let log = output.with_extension("txt");
         let complete = |result: &mut Dict| result.update(keys);
         let point = Point { log: Some(&log), complete: &complete, after, ..self.point(&command, output) };

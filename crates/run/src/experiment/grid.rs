@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value, parse, python_str};
-use tacho_core::secret::{redact_json, redact_words};
+use tacho_core::secret::{redact_args, redact_json};
 
 use super::Error;
 
@@ -75,8 +75,8 @@ impl ParamSet {
 fn shown(key: &str, value: &Value) -> Value {
     match value {
         Value::Str(text) => {
-            let words = redact_words(&[format!("--{key}"), text.clone()]);
-            words.into_iter().next_back().map_or(Value::Null, Value::Str)
+            let args = redact_args(&[format!("--{key}"), text.clone()]);
+            args.into_iter().next_back().map_or(Value::Null, Value::Str)
         }
         other => {
             let one: Dict = [(key.to_owned(), other.clone())].into_iter().collect();
@@ -88,10 +88,10 @@ fn shown(key: &str, value: &Value) -> Value {
 /// The sets of a parameter file; `path` is for error messages.
 pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
     let wrong = |problem: String| Error::file(path, problem);
-    let set = |place: String, item: &Value| match item {
+    let set = |key_path: String, item: &Value| match item {
         Value::Dict(values) => Ok(values.clone()),
         other => Err(wrong(format!(
-            "{place} must be an object of parameters, as in [{{\"NAME\": VALUE}}], not {}",
+            "{key_path} must be an object of parameters, as in [{{\"NAME\": VALUE}}], not {}",
             type_name(other)
         ))),
     };
@@ -311,8 +311,8 @@ mod tests {
         fn an_applied_set_is_found_in_the_command(sets in param_sets()) {
             let command = vec!["s".to_owned(), "--a".to_owned(), "0".to_owned(), "--z".to_owned()];
             for set in sets {
-                let words = crate::experiment::apply("--serve-cmd", &command, &set).unwrap();
-                prop_assert!(words.contains(&"--z".to_owned()) && words[0] == "s");
+                let args = crate::experiment::apply("--serve-cmd", &command, &set).unwrap();
+                prop_assert!(args.contains(&"--z".to_owned()) && args[0] == "s");
                 for (key, value) in set.params() {
                     let name = key.replace('_', "-");
                     let expected = match value {
@@ -320,7 +320,7 @@ mod tests {
                         Value::Bool(false) => vec![format!("--no-{name}")],
                         other => vec![format!("--{name}"), python_str(other)],
                     };
-                    prop_assert!(words.windows(expected.len()).any(|part| part == expected), "{:?} {:?}", words, key);
+                    prop_assert!(args.windows(expected.len()).any(|part| part == expected), "{:?} {:?}", args, key);
                 }
             }
         }

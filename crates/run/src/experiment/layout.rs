@@ -15,17 +15,17 @@ pub(crate) type Part<'a> = (&'static str, &'a ParamSet);
 
 /// The directory of a combination: label and name of each set that is not empty, then further parts.
 pub(crate) fn directory(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
-    let mut words: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
-        words.extend([(*label).to_owned(), set.name()]);
+        texts.extend([(*label).to_owned(), set.name()]);
     }
-    words.extend(further.iter().map(|word| (*word).to_owned()));
-    let name = clean(&words.join("-"));
+    texts.extend(further.iter().map(|word| (*word).to_owned()));
+    let name = clean(&texts.join("-"));
     if name.is_empty() { experiment.to_owned() } else { experiment.join(name) }
 }
 
 /// The flags that make a client write its result to a file.
-pub(crate) fn result_words(output: &Path) -> [String; 5] {
+pub(crate) fn result_args(output: &Path) -> [String; 5] {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (directory, name) = (text(output.parent().map(Path::as_os_str)), text(output.file_name()));
     let flag = |flag: &str| flag.to_owned();

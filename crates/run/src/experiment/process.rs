@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::{ffi::OsString, fs::File, io};
 
-use tacho_core::{command::ChildGroup, json::Dict, secret::redact_words};
+use tacho_core::{command::ChildGroup, json::Dict, secret::redact_args};
 
 use super::{archive::Bench, error::Failure};
 
@@ -90,9 +90,9 @@ impl Supervised {
 }
 
 fn failed(command: &[String], status: ExitStatus) -> Failure {
-    let words: Vec<String> = redact_words(command).iter().map(|word| tacho_core::json::quoted(word)).collect();
+    let args: Vec<String> = redact_args(command).iter().map(|word| tacho_core::json::quoted(word)).collect();
     let code = status.code().unwrap_or(-1);
-    let text = format!("Command '[{}]' returned non-zero exit status {code}.", words.join(", "));
+    let text = format!("Command '[{}]' returned non-zero exit status {code}.", args.join(", "));
     Failure::new("CalledProcessError", text)
 }
 

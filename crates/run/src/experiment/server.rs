@@ -8,9 +8,9 @@ use tacho_client::{BackendKind, EndpointSpec, Url, control::Caller, host_and_por
 use tacho_core::{EventSink, RunEvent, Work, command::ChildGroup};
 
 use super::archive::{Host, Tools};
+use super::args::option;
 use super::error::{Error, Failure};
 use super::process::{Output, Supervised};
-use super::words::option;
 
 /// Interval between two polls of a server that is not ready.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -101,12 +101,12 @@ fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
 fn reset_caches(address: &str) -> Result<(), Failure> {
     let caller = caller(address, CALL)?;
     for path in ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"] {
-        let answer = caller
+        let response = caller
             .post(path, caller.user_headers(), b"")
             .map_err(|error| Failure::new("RequestException", error.to_string()))?;
-        if answer.status >= 400 {
-            let kind = if answer.status >= 500 { "Server Error" } else { "Client Error" };
-            let text = format!("{} {kind}: {} for url: {}", answer.status, answer.reason, caller.url(path));
+        if response.status >= 400 {
+            let kind = if response.status >= 500 { "Server Error" } else { "Client Error" };
+            let text = format!("{} {kind}: {} for url: {}", response.status, response.reason, caller.url(path));
             return Err(Failure::new("HTTPError", text));
         }
     }
@@ -127,7 +127,7 @@ pub fn answers(url: &str) -> bool {
 /// Whether a server answers; one without a health check lists its models.
 fn is_ready(address: &str) -> bool {
     let Ok(caller) = caller(address, Duration::from_secs(5)) else { return false };
-    let status = |path| caller.get(path, caller.user_headers()).map_or(0, |answer| answer.status);
+    let status = |path| caller.get(path, caller.user_headers()).map_or(0, |response| response.status);
     match status("/health") {
         404 | 405 => status("/v1/models") == 200,
         other => other == 200,
@@ -270,27 +270,27 @@ mod tests {
     use super::*;
     use crate::experiment::split;
 
-    fn words(text: &str) -> Vec<String> {
+    fn args(text: &str) -> Vec<String> {
         split("--serve-cmd", text).unwrap()
     }
 
     #[test]
     fn address_is_read_from_the_command() {
-        let url = |text: &str| Address::of(&words(text)).unwrap().url();
+        let url = |text: &str| Address::of(&args(text)).unwrap().url();
         assert_eq!(url("vllm serve m"), "http://localhost:8000");
         assert_eq!(url("vllm serve m --host h --port 1"), "http://h:1");
         assert_eq!(url("vllm serve m --host=h --port=1"), "http://h:1");
         assert_eq!(url("vllm serve m --host ::1"), "http://[::1]:8000");
         assert_eq!(url("vllm serve m --port 1 -p 2"), "http://localhost:2");
-        let failure = Address::of(&words("vllm serve --port x")).unwrap_err();
+        let failure = Address::of(&args("vllm serve --port x")).unwrap_err();
         assert_eq!(failure.to_string(), "ValueError: invalid literal for int() with base 10: 'x'");
     }
 
     #[test]
     fn only_known_servers_are_reset() {
-        assert_eq!(ResetKind::of(&words("/usr/bin/vllm serve")).unwrap(), ResetKind::Call);
-        assert_eq!(ResetKind::of(&words("infinity_emb v2")).unwrap(), ResetKind::Nothing);
-        assert!(ResetKind::of(&words("infinity_emb v2 --vector-disk-cache")).is_err());
-        assert!(ResetKind::of(&words("./server")).is_err());
+        assert_eq!(ResetKind::of(&args("/usr/bin/vllm serve")).unwrap(), ResetKind::Call);
+        assert_eq!(ResetKind::of(&args("infinity_emb v2")).unwrap(), ResetKind::Nothing);
+        assert!(ResetKind::of(&args("infinity_emb v2 --vector-disk-cache")).is_err());
+        assert!(ResetKind::of(&args("./server")).is_err());
     }
 }

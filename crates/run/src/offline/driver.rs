@@ -35,7 +35,7 @@ pub struct PythonSpec {
     pub launcher: Vec<String>,
     /// The engine's name in the protocol.
     pub engine: &'static str,
-    pub words: Vec<String>,
+    pub args: Vec<String>,
     /// Defaults of the command that differ from the engine's.
     pub defaults: Dict,
     /// Settings for engines without an argument parser.
@@ -130,15 +130,15 @@ impl PythonEngine {
         let process = self.process.as_mut().expect("it was just started");
         self.next_id += 1;
         process.send(&protocol::call(self.next_id, name, params));
-        let answer = process.receive(name, self.spec.timeout, &self.spec.stop)?;
-        if answer.get("id").and_then(Value::as_i64) != Some(self.next_id) {
+        let reply = process.receive(name, self.spec.timeout, &self.spec.stop)?;
+        if reply.get("id").and_then(Value::as_i64) != Some(self.next_id) {
             return Err(EngineError::Protocol { problem: format!("the answer to {name:?} has another id") });
         }
-        if let Some(result) = answer.get("result") {
+        if let Some(result) = reply.get("result") {
             return Ok(result.clone());
         }
         let process = self.process.as_ref().expect("it answered");
-        Err(failure(answer.get("error"), process))
+        Err(failure(reply.get("error"), process))
     }
 }
 
@@ -169,7 +169,7 @@ fn root_cause(message: String, log: &str) -> EngineError {
     if let Some(line) = log.lines().rev().find(|line| memory.iter().any(|sign| line.contains(sign))) {
         return EngineError::Memory { message: cause(line) };
     }
-    if !vague.iter().any(|words| message.contains(words)) {
+    if !vague.iter().any(|start| message.contains(start)) {
         return EngineError::Engine { message };
     }
     let is_error = |text: &str| {
@@ -177,7 +177,7 @@ fn root_cause(message: String, log: &str) -> EngineError {
         text.contains(": ")
             && name.ends_with("Error")
             && !name.contains(' ')
-            && !vague.iter().any(|words| text.contains(words))
+            && !vague.iter().any(|start| text.contains(start))
     };
     let found = log.lines().rev().map(cause).find(|text| is_error(text));
     EngineError::Engine { message: found.unwrap_or(message) }
@@ -188,7 +188,7 @@ impl OfflineEngine for PythonEngine {
         let spec = &self.spec;
         let params = tacho_core::dict! {
             "engine": spec.engine,
-            "words": spec.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>(),
+            "words": spec.args.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>(),
             "defaults": spec.defaults.clone(),
             "settings": spec.settings.clone(),
             "accepts_async_flags": spec.accepts_async_flags,

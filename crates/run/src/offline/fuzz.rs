@@ -14,9 +14,9 @@ fn fuzz_frames() {
     let result = r#"{"seconds": 1.5, "prompt_tokens": 3, "output_tokens": 4, "finished": 1, "stages": {"a": [0.5]}}"#;
     let mut good = b"INFO loading\n".to_vec();
     write_frame(&mut good, &call(1, "generate", Dict::new())).unwrap();
-    let mut answer = good.clone();
-    write_frame(&mut answer, &parse(result).unwrap()).unwrap();
-    fuzz("frames of engines", &[good, answer], |bytes| {
+    let mut reply = good.clone();
+    write_frame(&mut reply, &parse(result).unwrap()).unwrap();
+    fuzz("frames of engines", &[good, reply], |bytes| {
         let mut source = bytes;
         let _ = skip_to_magic(&mut &*source);
         while let Ok(Some(value)) = read_frame(&mut source) {

@@ -104,7 +104,7 @@ fn serve_once(
 fn reset(caller: &Caller) -> bool {
     caller
         .post("/reset_prefix_cache", caller.user_headers(), b"")
-        .is_ok_and(|answer| (200..300).contains(&answer.status))
+        .is_ok_and(|response| (200..300).contains(&response.status))
 }
 
 fn served(record: &RunRecord, has_media: bool) -> Result<Throughput, Error> {

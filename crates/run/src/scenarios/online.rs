@@ -107,8 +107,8 @@ impl Online<'_> {
     /// mode only.
     pub fn policy(&self) -> Option<String> {
         let caller = Caller::new(&self.plan.endpoint, &self.plan.base_path, Duration::from_secs(5)).ok()?;
-        let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
-        let info = answer.json().ok().filter(|_| answer.status == 200)?;
+        let response = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
+        let info = response.json().ok().filter(|_| response.status == 200)?;
         let config = info.get("vllm_config")?.get("scheduler_config")?;
         config.text("policy").map(str::to_owned)
     }

@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct RunContext<'a> {
     pub(crate) plan: &'a ServePlan,
     /// The plan with this rank's part of the limits.
-    pub(crate) own: &'a ServePlan,
+    pub(crate) rank_plan: &'a ServePlan,
     pub(crate) prepared: &'a Prepared,
     /// The run and all its requests, including those generated during the run.
     pub(crate) identity: &'a RunIdentity,
@@ -75,7 +75,7 @@ impl RunContext<'_> {
     /// Sends the requests, with the background tasks of the plan. Fails when a worker or a task cannot start. Other
     /// ranks are not waited for then: they would wait for this one.
     pub(crate) fn drive(&self, rows: &mut dyn RowReceiver, start: Start<'_>) -> Result<DriveOutput, Error> {
-        let supply = is_endless(self.own, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
+        let supply = is_endless(self.rank_plan, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let end = EndTasks(&over);
@@ -96,13 +96,13 @@ impl RunContext<'_> {
 
     /// This rank's part of the concurrency limits that change.
     fn limits(&self) -> Vec<(f64, usize)> {
-        let own = |limit| self.own.ranks.as_ref().map_or(limit, |member| member.limit(limit));
-        let stages = self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, own(limit)));
-        stages.chain(self.own.traffic.ramp()).collect()
+        let of_rank = |limit| self.rank_plan.ranks.as_ref().map_or(limit, |member| member.limit(limit));
+        let stages = self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, of_rank(limit)));
+        stages.chain(self.rank_plan.traffic.ramp()).collect()
     }
 
     fn load<'s>(&'s self, supply: Option<&'s Supply>, limits: &'s [(f64, usize)], start: Start<'s>) -> Drive<'s> {
-        let traffic = &self.own.traffic;
+        let traffic = &self.rank_plan.traffic;
         Drive {
             max_concurrency: traffic.max_concurrency,
             limits,

@@ -20,24 +20,24 @@ pub use worker::run_share;
 const GRACE_FRACTION: f64 = 0.3;
 
 /// The plan of this rank: its part of the requests and limits.
-pub(super) fn own_part(plan: &ServePlan, shard: &Shard) -> ServePlan {
-    let mut own = plan.clone();
-    own.endpoint.replicas.shard = shard.clone();
+pub(super) fn rank_part(plan: &ServePlan, shard: &Shard) -> ServePlan {
+    let mut rank_plan = plan.clone();
+    rank_plan.endpoint.replicas.shard = shard.clone();
     if let Some(member) = &plan.ranks {
-        own.endpoint.replicas.first = member.rank;
-        own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| member.limit(limit));
-        own.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| member.limit(limit));
+        rank_plan.endpoint.replicas.first = member.rank;
+        rank_plan.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| member.limit(limit));
+        rank_plan.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| member.limit(limit));
         if let Some(grace) = member.grace {
-            own.traffic.grace = own.traffic.grace.min(grace.mul_f64(GRACE_FRACTION));
+            rank_plan.traffic.grace = rank_plan.traffic.grace.min(grace.mul_f64(GRACE_FRACTION));
         }
         if member.rank > 0 {
             // Only rank 0 scrapes and probes the server.
-            own.traffic.probe_rate = 0.0;
-            own.traffic.metrics_interval = std::time::Duration::ZERO;
-            own.traffic.telemetry = None;
+            rank_plan.traffic.probe_rate = 0.0;
+            rank_plan.traffic.metrics_interval = std::time::Duration::ZERO;
+            rank_plan.traffic.telemetry = None;
         }
     }
-    own
+    rank_plan
 }
 
 /// Keeps this rank's share of the requests or sessions.

@@ -29,8 +29,8 @@ pub fn run(
     let OpenedLog { log, earlier, positions } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
     let schedule = prepared.timeline.clone();
     let shard = ranks::take_share(plan, &mut prepared, positions)?;
-    let own = ranks::own_part(plan, &shard);
-    let components = Components::new(&own, &prepared, stop)?;
+    let rank_plan = ranks::rank_part(plan, &shard);
+    let components = Components::new(&rank_plan, &prepared, stop)?;
     let coordinator = ranks::coordinate(plan, &identity.workload, components.clock, stop, sink)?;
     let warmed = warm_up(plan, &prepared, &components.payload, stop, sink)
         .and_then(|checker| Ok((checker, warm_up_sessions(plan, &prepared, &components, stop, sink)?)));
@@ -43,7 +43,7 @@ pub fn run(
     let server = Server::begin(plan, &prepared, &components, stop, sink);
     let context = RunContext {
         plan,
-        own: &own,
+        rank_plan: &rank_plan,
         prepared: &prepared,
         identity: &identity,
         components: &components,

@@ -2,48 +2,48 @@
 
 use tacho_core::command::quoted;
 use tacho_core::json::{Dict, Value, dumps, python_str};
-use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
+use tacho_core::secret::{REDACTED, is_secret_name, redact_args};
 
 use crate::experiment::split;
 
 /// `--key value` for each parameter. Strings are split as by a shell, as in vLLM's script, so that an empty one makes
 /// a bare flag.
-pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> {
-    let mut words = Vec::new();
+pub(super) fn args(parameters: &Dict) -> Result<Vec<String>, (String, String)> {
+    let mut args = Vec::new();
     for (key, value) in parameters.iter() {
         let name = key.replace('_', "-");
         match value {
-            Value::Bool(true) => words.push(format!("--{name}")),
-            Value::Bool(false) => words.push(format!("--no-{name}")),
+            Value::Bool(true) => args.push(format!("--{name}")),
+            Value::Bool(false) => args.push(format!("--no-{name}")),
             Value::Str(text) => {
-                words.push(format!("--{name}"));
+                args.push(format!("--{name}"));
                 if !text.trim().is_empty() {
                     let parts = split("value", text).map_err(|error| (key.to_owned(), error.to_string()))?;
-                    words.extend(parts);
+                    args.extend(parts);
                 }
             }
             Value::List(items) => {
-                words.push(format!("--{name}"));
-                words.extend(items.iter().map(python_str));
+                args.push(format!("--{name}"));
+                args.extend(items.iter().map(python_str));
             }
-            Value::Dict(_) => words.extend([format!("--{name}"), dumps(value)]),
-            other => words.extend([format!("--{name}"), python_str(other)]),
+            Value::Dict(_) => args.extend([format!("--{name}"), dumps(value)]),
+            other => args.extend([format!("--{name}"), python_str(other)]),
         }
     }
-    Ok(words)
+    Ok(args)
 }
 
-pub(super) fn line(words: &[String]) -> String {
-    quoted(&redact_words(words)).join(" ")
+pub(super) fn line(args: &[String]) -> String {
+    quoted(&redact_args(args)).join(" ")
 }
 
-pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
+pub(super) fn line_with(variables: &[(String, String)], args: &[String]) -> String {
     let shown = |(name, value): &(String, String)| match is_secret_name(name) {
         true => format!("{name}={REDACTED}"),
         false => format!("{name}={}", line(std::slice::from_ref(value))),
     };
     let mut parts: Vec<String> = variables.iter().map(shown).collect();
-    parts.push(line(words));
+    parts.push(line(args));
     parts.join(" ")
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use tacho_core::json::parse;
 
     fn of(text: &str) -> Vec<String> {
-        words(parse(text).unwrap().as_dict().unwrap()).unwrap()
+        args(parse(text).unwrap().as_dict().unwrap()).unwrap()
     }
 
     #[test]
@@ -66,15 +66,15 @@ mod tests {
             of(r#"{"x": "'a b' c", "y": {"k": 1}, "z": [1, "t"]}"#),
             ["--x", "a b", "c", "--y", r#"{"k": 1}"#, "--z", "1", "t"]
         );
-        assert!(words(parse(r#"{"x": "it's"}"#).unwrap().as_dict().unwrap()).is_err());
+        assert!(args(parse(r#"{"x": "it's"}"#).unwrap().as_dict().unwrap()).is_err());
     }
 
     #[test]
     fn lines_parse_to_the_same_arguments() {
-        let words = ["a", "b c", "", "it's", r#"{"k": "$x"}"#].map(str::to_owned);
-        assert_eq!(split("line", &line(&words)).unwrap(), words);
+        let args = ["a", "b c", "", "it's", r#"{"k": "$x"}"#].map(str::to_owned);
+        assert_eq!(split("line", &line(&args)).unwrap(), args);
         let variables = [("A".to_owned(), "1 2".to_owned())];
-        assert_eq!(line_with(&variables, &words[..1]), "A='1 2' a");
+        assert_eq!(line_with(&variables, &args[..1]), "A='1 2' a");
         let secret = ["serve", "--api-key", "sk-1", "--header", "Authorization=Bearer sk-1"].map(str::to_owned);
         let shown = line_with(&[("HF_TOKEN".to_owned(), "sk-1".to_owned())], &secret);
         assert!(!shown.contains("sk-1") && shown.starts_with("HF_TOKEN=*** serve --api-key"), "{shown}");

@@ -38,7 +38,7 @@ pub struct Test {
 /// The tests of a file; `path` is for error messages.
 pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, Error> {
     let value = parse(text).map_err(|fault| Error::file(path, format!("not JSON: {fault}")))?;
-    let shape = |place: &str, wanted| Error::file(path, format!("{place} must be {wanted}"));
+    let shape = |key_path: &str, wanted| Error::file(path, format!("{key_path} must be {wanted}"));
     let (defaults, tests) = match &value {
         Value::List(tests) => (Dict::new(), tests.as_slice()),
         Value::Dict(parts) => {
@@ -99,7 +99,7 @@ impl Reader<'_> {
             return self.serving(name);
         }
         let engine = self.object("parameters")?;
-        self.check_words(&name, &engine)?;
+        self.check_args(&name, &engine)?;
         self.check_outputs(&name, &engine)?;
         let model = engine.text("model").map(str::to_owned);
         let variables = variables(&self.object("environment_variables")?);
@@ -113,7 +113,7 @@ impl Reader<'_> {
         let model = Some(model.ok_or_else(|| self.shape("server_parameters.model", "a text"))?);
         let client = self.object("client_parameters")?;
         for parameters in [&engine, &client] {
-            self.check_words(&name, parameters)?;
+            self.check_args(&name, parameters)?;
         }
         self.check_outputs(&name, &client)?;
         let rates = self.list("qps_list")?.ok_or_else(|| self.shape("qps_list", "a list of request rates"))?;
@@ -163,9 +163,9 @@ impl Reader<'_> {
         }
     }
 
-    fn check_words(&self, name: &str, parameters: &Dict) -> Result<(), Error> {
+    fn check_args(&self, name: &str, parameters: &Dict) -> Result<(), Error> {
         let wrong = |(key, what)| Error::file(self.path, format!("{name}: {key}: {what}"));
-        command::words(parameters).map(drop).map_err(wrong)
+        command::args(parameters).map(drop).map_err(wrong)
     }
 
     /// Refuses parameters that would put a result where the suite does not look for it.

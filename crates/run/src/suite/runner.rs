@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{RunEvent, Work, dict};
 
 use super::adaptive::AdaptiveSpec;
-use super::command::{line, line_with, words};
+use super::command::{args, line, line_with};
 use super::file::{Test, TestKind};
 use crate::experiment::layout::failure_file;
 use crate::experiment::{
@@ -99,7 +99,7 @@ impl SuitePlan {
             _ if self.simulated => command.push("--sim".to_owned()),
             _ => {}
         }
-        command.extend(words(&parameters).unwrap_or_default());
+        command.extend(args(&parameters).unwrap_or_default());
         command
     }
 

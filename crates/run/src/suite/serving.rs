@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value, python_str};
 use tacho_record::ResultFields;
 
 use super::adaptive::{Bounds, refine};
-use super::command::{line, line_with, words};
+use super::command::{args, line, line_with};
 use super::file::Test;
 use super::runner::{ServerKind, Suite, SuitePlan};
 use crate::experiment::{Error, Failure, Point, Slot, Stop, Style};
@@ -47,7 +47,7 @@ impl SuitePlan {
             ServerKind::Command(start) => {
                 let mut command = start.clone();
                 command.extend(test.model.clone());
-                command.extend(words(&test.engine).unwrap_or_default());
+                command.extend(args(&test.engine).unwrap_or_default());
                 command
             }
             ServerKind::Simulator { knows } => {
@@ -55,7 +55,7 @@ impl SuitePlan {
                 let known: Dict = known.map(|(key, value)| (key.to_owned(), value.clone())).collect();
                 let model = test.model.as_deref().unwrap_or_default();
                 let mut command = ["tacho", "sim", "--model", model].map(str::to_owned).to_vec();
-                command.extend(words(&known).unwrap_or_default());
+                command.extend(args(&known).unwrap_or_default());
                 command
             }
             ServerKind::Running(_) => Vec::new(),
@@ -89,7 +89,7 @@ impl SuitePlan {
         if case.adaptive {
             add(&["adaptive_search=1"]);
         }
-        command.extend(words(&client).unwrap_or_default());
+        command.extend(args(&client).unwrap_or_default());
         if let ServerKind::Running(remote) = &self.server {
             command.push(format!("--host={}", remote.host));
             command.extend(remote.port.as_ref().map(|port| format!("--port={port}")));

@@ -101,7 +101,7 @@ impl Sweep<'_> {
         let mut command = apply("--bench-cmd", &self.plan.bench_cmd, bench)
             .map_err(|error| Failure::new("ValueError", error.to_string()))?;
         command.extend(["--percentile-metrics", "ttft,tpot,itl,e2el"].map(str::to_owned));
-        command.extend(layout::result_words(output));
+        command.extend(layout::result_args(output));
         Ok(command)
     }
 

@@ -122,17 +122,17 @@ pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<(Report, Vec<SearchAnswer
 
 /// The directory of a pair, by its parameters even if it has a name.
 fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
-    let mut words = Vec::new();
+    let mut args = Vec::new();
     for (label, set) in [("SERVE-", serve), ("BENCH-", bench)] {
         if !set.is_empty() {
-            words.extend([label.to_owned(), set.as_text("-")]);
+            args.extend([label.to_owned(), set.as_text("-")]);
         }
     }
-    experiment.join(clean(&words.join("-")))
+    experiment.join(clean(&args.join("-")))
 }
 
 fn level_directory(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
-    base.join(format!("{}={}", plan.variable.key(), spelled(level)))
+    base.join(format!("{}={}", plan.variable.name(), spelled(level)))
 }
 
 /// A load as text; an unlimited one is infinite.

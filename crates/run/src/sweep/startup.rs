@@ -72,10 +72,10 @@ impl StartupPlan {
         let with_serve = apply("--startup-cmd", &self.command, serve)?;
         let with_both = apply("--startup-cmd", &with_serve, startup)?;
         let mut command = Vec::new();
-        let mut words = with_both.into_iter();
-        while let Some(word) = words.next() {
+        let mut args = with_both.into_iter();
+        while let Some(word) = args.next() {
             match word.as_str() {
-                "--output-json" | "--output_json" => drop(words.next()),
+                "--output-json" | "--output_json" => drop(args.next()),
                 word if word.starts_with("--output-json=") || word.starts_with("--output_json=") => {}
                 _ => command.push(word),
             }

@@ -9,23 +9,16 @@ use super::combination::Combination;
 use super::session::{Sweep, SweepPlan};
 use crate::experiment::{Error, ParamSet, Report, Slot, Stop, Tools, directory};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadVariable {
-    RequestRate,
-    MaxConcurrency,
-    Sessions,
+tacho_core::named! {
+    /// What a sweep or a search varies, with its key in parameter sets and results.
+    pub enum LoadVariable {
+        RequestRate = "request_rate",
+        MaxConcurrency = "max_concurrency",
+        Sessions = "sessions_concurrency",
+    }
 }
 
 impl LoadVariable {
-    /// Its key in parameter sets and results.
-    pub fn key(self) -> &'static str {
-        match self {
-            LoadVariable::RequestRate => "request_rate",
-            LoadVariable::MaxConcurrency => "max_concurrency",
-            LoadVariable::Sessions => "sessions_concurrency",
-        }
-    }
-
     /// The option that sets the length of a run.
     pub fn size_key(self) -> &'static str {
         match self {
@@ -84,7 +77,7 @@ impl LoadVariable {
     }
 
     pub fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
-        let is_it = |key: &str| key.replace('-', "_") == self.key();
+        let is_it = |key: &str| key.replace('-', "_") == self.name();
         let mut keys = bench_sets.iter().flat_map(|set| set.params().map(|(key, _)| key));
         keys.find(|key| is_it(key)).map_or(Ok(()), |key| Err(Error::Explored { key: key.to_owned(), what }))
     }
@@ -112,7 +105,7 @@ pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> 
         // If the first level is missing, the server is certainly needed.
         let first = sweep.bench_sets.first().map(|bench| plan.variable.end_set(bench, 1));
         let needed = first.is_some_and(|named| {
-            let linked = sweep.links.broken(serve, &named.with(plan.variable.key(), 1_i64)).is_none();
+            let linked = sweep.links.broken(serve, &named.with(plan.variable.name(), 1_i64)).is_none();
             linked && !session.has_runs(&plan.position(serve, &named, &Value::Int(1), &[]), sweep.num_runs)
         });
         session.with_server(serve, true, needed, |session, slot| {
@@ -133,7 +126,7 @@ fn explore(
     serve: &ParamSet,
     bench: &ParamSet,
 ) -> Result<Vec<Dict>, Stop> {
-    let (label, key) = (plan.label, plan.variable.key());
+    let (label, key) = (plan.label, plan.variable.name());
     let shown = |set: &ParamSet| Some(set.as_text(", ")).filter(|text| !text.is_empty()).unwrap_or("(None)".into());
     let size = dataset_size(&plan.sweep.bench_cmd, bench, plan.variable.size_key());
     // vLLM's name for the exploration.
@@ -184,7 +177,7 @@ impl WorkloadPlan {
     /// The directory of a level's results. The level is not part of the client set's name.
     fn position(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
         let label = format!("{}-", self.label);
-        let level = format!("{}={}", self.variable.key(), python_str(value));
+        let level = format!("{}={}", self.variable.name(), python_str(value));
         let parts = [("SERVE-", serve), ("BENCH-", named)];
         directory(&self.sweep.experiment, &parts, &[&[&*label, &level], further].concat())
     }
@@ -245,11 +238,11 @@ mod tests {
 
     #[test]
     fn dataset_size_comes_from_set_command_or_default() {
-        let words = |text: &str| crate::experiment::split("--bench-cmd", text).unwrap();
+        let args = |text: &str| crate::experiment::split("--bench-cmd", text).unwrap();
         let none = ParamSet::default();
-        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none, "num_prompts"), 5);
-        assert_eq!(dataset_size(&words("b --num-prompts=6"), &none, "num_prompts"), 6);
-        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none.with("num_prompts", 7_i64), "num_prompts"), 7);
-        assert_eq!(dataset_size(&words("b"), &none, "num_prompts"), 1000);
+        assert_eq!(dataset_size(&args("b --num-prompts 5"), &none, "num_prompts"), 5);
+        assert_eq!(dataset_size(&args("b --num-prompts=6"), &none, "num_prompts"), 6);
+        assert_eq!(dataset_size(&args("b --num-prompts 5"), &none.with("num_prompts", 7_i64), "num_prompts"), 7);
+        assert_eq!(dataset_size(&args("b"), &none, "num_prompts"), 1000);
     }
 }

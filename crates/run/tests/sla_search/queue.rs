@@ -281,11 +281,11 @@ impl Host for NoHost {
 }
 
 pub(crate) fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaPlan {
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let args = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     SlaPlan {
         sweep: SweepPlan {
-            bench_cmd: words(&format!("bench --num-prompts {prompts}")),
-            serve_cmd: Some(words("server")),
+            bench_cmd: args(&format!("bench --num-prompts {prompts}")),
+            serve_cmd: Some(args("server")),
             after: AfterBench::Reset(ResetKind::Nothing),
             supervised: Supervised { supervisor: Vec::new(), show_stdout: false },
             serve_sets: vec![ParamSet::default()],

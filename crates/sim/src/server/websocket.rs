@@ -24,11 +24,11 @@ pub(crate) fn accept(request: &HeaderMap) -> Option<[(HeaderName, HeaderValue); 
         text("upgrade")?.eq_ignore_ascii_case("websocket") && text("sec-websocket-version") == Some("13");
     let key = text("sec-websocket-key").filter(|_| is_handshake)?;
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
-    let answer = STANDARD.encode(hash);
+    let response = STANDARD.encode(hash);
     Some([
         (UPGRADE, HeaderValue::from_static("websocket")),
         (CONNECTION, HeaderValue::from_static("Upgrade")),
-        (HeaderName::from_static("sec-websocket-accept"), HeaderValue::from_str(&answer).ok()?),
+        (HeaderName::from_static("sec-websocket-accept"), HeaderValue::from_str(&response).ok()?),
     ])
 }
 
@@ -83,7 +83,7 @@ mod tests {
             assert!(accept(&headers).is_none());
             headers.insert(name, HeaderValue::from_static(value));
         }
-        let answer = accept(&headers).unwrap();
-        assert_eq!(answer[2].1, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let response = accept(&headers).unwrap();
+        assert_eq!(response[2].1, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

@@ -15,21 +15,21 @@ const SPACE: &str = "▁";
 
 /// Converts a model for its tokenizer class.
 pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
-    let own: Vec<(String, bool)> = model
+    let declared: Vec<(String, bool)> = model
         .pieces
         .iter()
         .filter(|piece| matches!(piece.kind, PieceKind::Control | PieceKind::UserDefined))
         .map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control))
         .collect();
     let mut converted = match settings.class.as_deref() {
-        Some("LlamaTokenizer" | "CodeLlamaTokenizer") => with_parts(llama_parts(settings), model, settings, &own),
-        Some("GemmaTokenizer") => with_parts(gemma_parts(settings), model, settings, &own),
-        Some("T5Tokenizer") => t5(model, settings, own.clone()),
-        Some("XLMRobertaTokenizer") => xlm_roberta(model, settings, &own),
-        _ => generic(model, settings, &own),
+        Some("LlamaTokenizer" | "CodeLlamaTokenizer") => with_parts(llama_parts(settings), model, settings, &declared),
+        Some("GemmaTokenizer") => with_parts(gemma_parts(settings), model, settings, &declared),
+        Some("T5Tokenizer") => t5(model, settings, declared.clone()),
+        Some("XLMRobertaTokenizer") => xlm_roberta(model, settings, &declared),
+        _ => generic(model, settings, &declared),
     };
     if !settings.named.iter().any(|(attribute, _)| attribute.is_empty()) {
-        converted.named.extend(own.into_iter().map(|(text, _)| (String::new(), text)));
+        converted.named.extend(declared.into_iter().map(|(text, _)| (String::new(), text)));
     }
     converted
 }
@@ -75,9 +75,9 @@ pub(super) fn mistral(model: &Model) -> Converted {
 }
 
 /// The vocabulary of a model in a class's pipeline.
-fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, declared: &[(String, bool)]) -> Converted {
     let vocab = ids(model);
-    let added = AddedTokens::new(&vocab).declared(settings, own, &[]);
+    let added = AddedTokens::new(&vocab).declared(settings, declared, &[]);
     let post = frame_by_settings(settings, &[], |text| added.id(text));
     let model = bpe(&vocab, model, true, None);
     Converted::of(file([Value::Null, Value::Null, post, Value::Null], added, model)).with(parts)
@@ -121,14 +121,14 @@ fn fallback() -> [Part; 3] {
 }
 
 /// T5: the sentinels follow the pieces, in reverse order.
-fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Converted {
+fn t5(model: &Model, settings: &Settings, mut declared: Vec<(String, bool)>) -> Converted {
     let count = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
     let sentinel = |number: u64| format!("<extra_id_{number}>");
     let mut pieces = scored(model);
     pieces.extend((0..count).rev().map(|number| (sentinel(number), 0.0)));
     let vocab = index(pieces.iter().map(|(text, _)| text));
-    own.extend((0..count).map(|number| (sentinel(number), true)));
-    let added = AddedTokens::new(&vocab).declared(settings, &own, &[]);
+    declared.extend((0..count).map(|number| (sentinel(number), true)));
+    let added = AddedTokens::new(&vocab).declared(settings, &declared, &[]);
     let eos = added.id("</s>").map(|id| ("</s>", id));
     let parts = [charsmap(model), words("always"), frame(None, eos), metaspace("always", true)];
     let json = file(parts, added, unigram(&pieces, 2, false));
@@ -137,14 +137,14 @@ fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Conve
 }
 
 /// XLM-RoBERTa: the first pieces are in another order than in the model, and a mask comes last.
-fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+fn xlm_roberta(model: &Model, settings: &Settings, declared: &[(String, bool)]) -> Converted {
     let name = |attribute, default: &str| settings.token(attribute).unwrap_or(default).to_owned();
     let first = [("bos_token", "<s>"), ("pad_token", "<pad>"), ("eos_token", "</s>"), ("unk_token", "<unk>")];
     let mut pieces: Vec<(String, f64)> = first.map(|(attribute, default)| (name(attribute, default), 0.0)).into();
     pieces.extend(scored(model).into_iter().skip(3));
     pieces.push((name("mask_token", "<mask>"), 0.0));
     let vocab = index(pieces.iter().map(|(text, _)| text));
-    let added = AddedTokens::new(&vocab).declared(settings, own, &[]);
+    let added = AddedTokens::new(&vocab).declared(settings, declared, &[]);
     let (bos, eos) = (name("bos_token", "<s>"), name("eos_token", "</s>"));
     let prefix = settings.config.get("add_prefix_space").is_none_or(|value| value != false);
     let scheme = if prefix { "always" } else { "never" };
@@ -154,14 +154,14 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
 }
 
 /// Without a specific class: as the model specifies.
-fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+fn generic(model: &Model, settings: &Settings, declared: &[(String, bool)]) -> Converted {
     let specials = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
     let specials =
         specials.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
     let named: Vec<(String, String)> =
         specials.map(|(attribute, (text, _))| (attribute.to_owned(), text.clone())).collect();
     let vocab = ids(model);
-    let added = AddedTokens::new(&vocab).declared(settings, own, &named);
+    let added = AddedTokens::new(&vocab).declared(settings, declared, &named);
     let mut normalizers = vec![spaces()];
     if !model.charsmap.is_empty() {
         normalizers.insert(0, charsmap(model));

@@ -32,9 +32,9 @@ fn render(template: &str) -> Result<String, Error> {
     template.render(&ChatInput { messages: &messages, tools: None, variables: None, now })
 }
 
-fn is_refused(template: &str) {
-    let refused = render(template).map(|text| text.len()).unwrap_err();
-    let why = refused.source().expect("a reason").to_string();
+fn is_rejected(template: &str) {
+    let error = render(template).map(|text| text.len()).unwrap_err();
+    let why = error.source().expect("a reason").to_string();
     assert!(why.contains("limit of a template"), "{template:.80}: {why}");
 }
 
@@ -117,7 +117,7 @@ fn what_would_become_too_long_is_refused() {
         &format!("{grow}{{% set y %}}{{% for i in range(1000) %}}{{{{ ns.x }}}}{{% endfor %}}{{% endset %}}"),
         &format!("{{% for i in range(90000) %}}{}{{% endfor %}}", "text ".repeat(400)),
     ] {
-        is_refused(template);
+        is_rejected(template);
     }
 }
 
@@ -152,7 +152,7 @@ fn what_doubles_again_and_again_is_refused() {
         "{{ (1,) * 10 ** 8 }}".to_owned(),
         "{{ ('ab' * (5 * 10 ** 7)) | upper }}".to_owned(),
     ] {
-        is_refused(&template);
+        is_rejected(&template);
     }
 }
 
@@ -164,6 +164,6 @@ fn slow_group_what_doubles_when_it_is_printed_is_refused() {
         often("[1]", "{% set ns.x = [ns.x, ns.x] %}") + "{{ ns.x ~ '' }}",
         often("[1]", "{% set ns.x = {'a': ns.x, 'b': ns.x} %}") + "{{ ns.x | tojson }}",
     ] {
-        is_refused(&template);
+        is_rejected(&template);
     }
 }

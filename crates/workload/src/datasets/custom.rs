@@ -241,13 +241,13 @@ mod tests {
         assert_eq!(seen, [(Value::from("a"), 0.0), (Value::from("b"), 0.5)]);
         let urgent = replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": -2}\n").unwrap();
         assert_eq!(priority_of(&urgent.requests[0]), Some(-2));
-        let refused =
+        let error =
             replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": \"high\"}\n").unwrap_err().to_string();
-        assert!(refused.contains("line 1") && refused.contains("priority"), "{refused}");
+        assert!(error.contains("line 1") && error.contains("priority"), "{error}");
         let numbers = "{\"prompt\": \"12\", \"timestamp\": 1}\n{\"prompt\": \"3.5\", \"timestamp\": 2}\n";
         assert!(replayed(numbers).unwrap_err().to_string().contains("every prompt is a number"));
         assert!(replayed(&format!("{numbers}{{\"prompt\": \"a\", \"timestamp\": 3}}\n")).is_ok());
-        let refused = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
-        assert!(refused.contains("line 1") && refused.contains("timestamp"), "{refused}");
+        let error = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("timestamp"), "{error}");
     }
 }

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_line_without_messages_is_named() {
-        let refused = made("{\"messages\": []}\n", None).unwrap_err().to_string();
-        assert!(refused.contains("line 1") && refused.contains("messages"), "{refused}");
+        let error = made("{\"messages\": []}\n", None).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("messages"), "{error}");
     }
 }

@@ -196,7 +196,7 @@ pub(crate) mod tests {
         assert!(outputs.iter().all(|len| (30..=100).contains(len)));
         assert!(outputs.iter().min() < outputs.iter().max());
         let wrong = SharedPrefixSpec { range_ratio: 1.5, ..spec };
-        let refused = with_builtin(|context| sample(&wrong, context));
-        assert!(refused.unwrap_err().to_string().contains("--gsp-range-ratio"));
+        let error = with_builtin(|context| sample(&wrong, context));
+        assert!(error.unwrap_err().to_string().contains("--gsp-range-ratio"));
     }
 }

@@ -46,8 +46,8 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let modelscope = ModelScope::from_variables(&set).unwrap();
         assert_eq!(modelscope.directory("Qwen/Qwen2.5-7B").unwrap(), directory);
-        let refused = modelscope.directory("Qwen/Other").unwrap_err().to_string();
-        assert!(refused.contains("VLLM_USE_MODELSCOPE") && refused.contains("modelscope download"), "{refused}");
+        let error = modelscope.directory("Qwen/Other").unwrap_err().to_string();
+        assert!(error.contains("VLLM_USE_MODELSCOPE") && error.contains("modelscope download"), "{error}");
         assert!(ModelScope::from_variables(&|_: &str| None).is_none());
     }
 }

@@ -122,9 +122,9 @@ mod tests {
     fn shares_are_normalized_in_order() {
         let shares: Vec<f64> = Buckets::default().normalized().unwrap().into_iter().map(|(_, share)| share).collect();
         assert_eq!(shares, [0.5, 0.5]);
-        let refused = |text| Buckets::parse(text).unwrap().normalized().unwrap_err().to_string();
-        assert!(refused("{(8, 8, 1): 0}").ends_with("must not all be zero"));
-        assert!(refused("{(8, 8, 1): -1}").ends_with("must be non-negative"));
+        let error = |text| Buckets::parse(text).unwrap().normalized().unwrap_err().to_string();
+        assert!(error("{(8, 8, 1): 0}").ends_with("must not all be zero"));
+        assert!(error("{(8, 8, 1): -1}").ends_with("must be non-negative"));
         assert!(Bucket { height: 8, width: 8, frames: 0 }.modality().is_err());
     }
 }

@@ -82,13 +82,13 @@ impl RequestLengths {
 impl LengthDist {
     /// Parses a distribution, and reads its file. Fails if the text is not a distribution, or its file cannot be read.
     fn parse(text: &str) -> Result<Self, Error> {
-        let refused = |problem: &str| data!("{text:?} is not a distribution of lengths: {problem}");
+        let invalid = |problem: &str| data!("{text:?} is not a distribution of lengths: {problem}");
         let length = |number: f64| (1.0..=MAX_TOKENS).contains(&number);
         if let Ok(tokens) = text.trim().parse::<i64>() {
             let fits = length(tokens as f64);
-            return fits.then_some(LengthDist::Fixed(tokens)).ok_or_else(|| refused("use 1 to 1000000 tokens"));
+            return fits.then_some(LengthDist::Fixed(tokens)).ok_or_else(|| invalid("use 1 to 1000000 tokens"));
         }
-        let unknown = || refused(&format!("use {FORMS}"));
+        let unknown = || invalid(&format!("use {FORMS}"));
         let (name, inside) = call(text).ok_or_else(unknown)?;
         if name == "histogram" {
             return Ok(LengthDist::Histogram(file::histogram(inside)?));
@@ -101,9 +101,9 @@ impl LengthDist {
             "uniform" if length(first) && length(second) && first <= second => {
                 Ok(LengthDist::Uniform(first.ceil() as i64, second.floor().max(first.ceil()) as i64))
             }
-            "uniform" => Err(refused("use two lengths from 1 to 1000000, the smaller first")),
+            "uniform" => Err(invalid("use two lengths from 1 to 1000000, the smaller first")),
             "normal" | "lognormal" if !(length(first) && (0.0..=MAX_TOKENS).contains(&second)) => {
-                Err(refused("use a mean from 1 to 1000000 and a standard deviation from 0 to 1000000 tokens"))
+                Err(invalid("use a mean from 1 to 1000000 and a standard deviation from 0 to 1000000 tokens"))
             }
             "normal" => Ok(LengthDist::Normal(first, second)),
             "lognormal" => Ok(LengthDist::Lognormal(first, second)),

@@ -163,10 +163,10 @@ mod tests {
         assert!(parse("nan").input.is_nan());
         assert!(matches!(RangeRatio::parse("abc"), Err(Error::RatioNotJson { .. })));
         assert!(matches!(RangeRatio::parse("1__0"), Err(Error::RatioNotJson { .. })));
-        let refused = |text| RangeRatio::parse(text).unwrap_err().to_string();
-        assert!(refused("[0.1, 0.2]").ends_with("must be numbers, got [0.1, 0.2]"));
-        assert!(refused("null").ends_with("must be numbers, got null"));
-        assert!(refused(r#"{"input": 0.1}"#).ends_with(r#"when it is an object, got ["input"]"#));
+        let error = |text| RangeRatio::parse(text).unwrap_err().to_string();
+        assert!(error("[0.1, 0.2]").ends_with("must be numbers, got [0.1, 0.2]"));
+        assert!(error("null").ends_with("must be numbers, got null"));
+        assert!(error(r#"{"input": 0.1}"#).ends_with(r#"when it is an object, got ["input"]"#));
     }
 
     #[test]

@@ -50,8 +50,8 @@ mod tests {
         };
         assert!(of(0, Some(0.0)).is_ok());
         for output_len in [-5, i64::MAX] {
-            let refused = of(output_len, None).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("request 0 would ask for {output_len} tokens")), "{refused}");
+            let error = of(output_len, None).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("request 0 would ask for {output_len} tokens")), "{error}");
         }
         for seconds in [f64::NAN, f64::INFINITY, 1e30] {
             assert!(of(1, Some(seconds)).unwrap_err().to_string().starts_with("request 0 is due"));

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_time_is_named() {
-        let refused = from_the_first(&mut [at(Some(1.0)), at(None)], 1.0).unwrap_err();
-        assert!(refused.to_string().contains("request 1"), "{refused}");
+        let error = from_the_first(&mut [at(Some(1.0)), at(None)], 1.0).unwrap_err();
+        assert!(error.to_string().contains("request 1"), "{error}");
     }
 }

@@ -164,7 +164,7 @@ impl Replay {
 }
 
 /// The messages of a request, or its text as a user message.
-fn own_messages(request: &Request) -> Vec<Value> {
+fn request_messages(request: &Request) -> Vec<Value> {
     match &request.chat_messages {
         Some(Value::List(messages)) => messages.clone(),
         _ => vec![message("user", content_text(request))],

@@ -13,7 +13,7 @@ impl Trace {
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
         if let (Some(pool), true) = (self.pools.first(), format != Format::Model) {
             let problem = format!("has no pool to draw from, as {:?} is", pool.name);
-            return Err(refused(format, &problem));
+            return Err(invalid(format, &problem));
         }
         match format {
             Format::Model => {
@@ -27,7 +27,7 @@ impl Trace {
             }
             Format::MultiTurn => self.multi_turn(),
             Format::Conversations => self.conversations(),
-            other => Err(refused(
+            other => Err(invalid(
                 other,
                 "can be read and not written; there are model, mooncake, multi_turn and conversations",
             )),
@@ -166,7 +166,7 @@ impl Trace {
     }
 
     fn cannot(&self, format: Format, index: usize, problem: &str) -> TraceError {
-        refused(format, &format!("{problem}, which {:?} needs", self.steps[index].id()))
+        invalid(format, &format!("{problem}, which {:?} needs", self.steps[index].id()))
     }
 
     /// The step indices of each session.
@@ -197,6 +197,6 @@ impl BlockNames {
     }
 }
 
-fn refused(format: Format, problem: &str) -> TraceError {
+fn invalid(format: Format, problem: &str) -> TraceError {
     TraceError::Setting { flag: "--to", problem: format!("{} {problem}", format.label()) }
 }

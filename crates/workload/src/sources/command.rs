@@ -204,7 +204,7 @@ mod tests {
     }
 
     /// Checks the one-line error of each command line, all at once.
-    fn refused(timeout: Duration, cases: &[(&str, Option<usize>, &str)]) {
+    fn rejects(timeout: Duration, cases: &[(&str, Option<usize>, &str)]) {
         std::thread::scope(|scope| {
             for &(line, wanted, expected) in cases {
                 scope.spawn(move || {
@@ -244,7 +244,7 @@ mod tests {
             ("yes ''", Some(1), "printed no line for 1.5 s after 0 rows"),
             ("echo '{}'; echo loading >&2; sleep 30", Some(2), "last message: loading"),
         ];
-        refused(Duration::from_millis(1500), &cases);
+        rejects(Duration::from_millis(1500), &cases);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
             ("head -c 70000000 /dev/zero", Some(1), "--dataset-command, line 1: longer than 67108864 bytes"),
             ("no-such-program-anywhere", Some(1), "exit code 127"),
         ];
-        refused(Duration::from_secs(60), &cases);
+        rejects(Duration::from_secs(60), &cases);
     }
 
     #[test]
@@ -279,8 +279,8 @@ mod tests {
         let line = Line { number: 1, object: tacho_core::json::Dict::new() };
         let (wanted, hash) = (None, Context::new(&SHA256));
         let mut reader = Reader { spec: &spec, wanted, lines: vec![line; MAX_COMMAND_ROWS], hash, bytes: 0 };
-        let refused = reader.take(9, b"{}\n").unwrap_err().to_string();
-        assert!(refused.contains("too many rows") && refused.contains("1048576"), "{refused}");
+        let error = reader.take(9, b"{}\n").unwrap_err().to_string();
+        assert!(error.contains("too many rows") && error.contains("1048576"), "{error}");
         reader.bytes = MAX_UNPACKED;
         assert!(reader.take(9, b"{}\n").unwrap_err().to_string().contains("too many bytes"));
     }

@@ -36,7 +36,7 @@ impl FieldMap {
     pub fn parse(entries: &[String]) -> Result<Self, Error> {
         let mut map = FieldMap::default();
         for entry in entries {
-            let refused = |problem: String| usage!("--map {entry}: {problem}");
+            let invalid = |problem: String| usage!("--map {entry}: {problem}");
             let (field, column) = entry.split_once('=').unwrap_or((entry, ""));
             let member = OBJECTS.iter().any(|object| {
                 let key = field.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
@@ -44,13 +44,13 @@ impl FieldMap {
             });
             if !(member || FIELDS.contains(&field)) {
                 let known = FIELDS.join(", ");
-                return Err(refused(format!("no such field: use {known}, labels.NAME or overrides.NAME")));
+                return Err(invalid(format!("no such field: use {known}, labels.NAME or overrides.NAME")));
             }
             if column.is_empty() {
-                return Err(refused("write FIELD=COLUMN, such as prompt=question".to_owned()));
+                return Err(invalid("write FIELD=COLUMN, such as prompt=question".to_owned()));
             }
             if map.0.iter().any(|(known, _)| known == field) {
-                return Err(refused("the field is mapped twice".to_owned()));
+                return Err(invalid("the field is mapped twice".to_owned()));
             }
             map.0.push((field.to_owned(), column.to_owned()));
         }
@@ -292,8 +292,8 @@ mod tests {
             (&["prompt="], "write FIELD=COLUMN"),
             (&["prompt=a", "prompt=b"], "mapped twice"),
         ] {
-            let refused = map(entries).unwrap_err().to_string();
-            assert!(refused.contains(expected), "{refused}");
+            let invalid = map(entries).unwrap_err().to_string();
+            assert!(invalid.contains(expected), "{invalid}");
         }
     }
 

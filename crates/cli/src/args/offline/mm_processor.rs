@@ -5,7 +5,7 @@ use tacho_args::repr::repr;
 use tacho_core::json::Value;
 
 use super::dataset::{RANDOM_ROWS, SOURCE_ROWS, of_vllm};
-use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RUN, SIM, WORKER_ROWS};
+use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, RANDOM, RUN, SIM, TACHO, WORKER_ROWS};
 use super::{Backend, OfflineArgs, refuse_if};
 use crate::args::error::{ArgError, ArgumentError};
 use crate::args::shared::engine::{self, CAPACITY, ENGINE};
@@ -22,7 +22,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho mm-processor --model Qwen/Qwen2-VL-2B-Instruct --num-prompts 20", "20 requests with random images"),
         ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &HUB, &OWN, &LIVE, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &DATASET, &RANDOM, &HUB, &TACHO, &LIVE, &ENGINE, &CAPACITY],
     flags: rows!(
         &[HELP],
         FIRST,
@@ -69,7 +69,7 @@ flags! {
         OURS [
             hf_name: Option<String> = tacho(&["--hf-name"], Str, "ID", Unset, &HUB,
                 "Hub id of the dataset if --dataset-path is a local copy.");
-            ignore_eos: bool = switch(&["--ignore-eos"], &OWN, "Generate the full output length, past the end of text.");
+            ignore_eos: bool = switch(&["--ignore-eos"], &TACHO, "Generate the full output length, past the end of text.");
         ]
         ..common: OfflineArgs;
     }

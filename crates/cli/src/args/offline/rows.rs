@@ -12,7 +12,7 @@ pub(crate) static DATASET: Group = group("dataset options", "options", "Source o
 pub(crate) static RANDOM: Group =
     group("random dataset options", "options", "Prompts of random tokens, the same for the same --seed and tokenizer.");
 pub(crate) static HUB: Group = group("hub dataset options", "options", "Rows of a Hub dataset and their order.");
-pub(crate) static OWN: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
+pub(crate) static TACHO: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) const OUTPUT_JSON: Flag = vllm(
     &["--output-json"],
@@ -32,19 +32,19 @@ flags! {
     /// The worker process and the simulated engine.
     WorkerArgs {
         WORKER_ROWS [
-            python: Option<String> = tacho(&["--python"], Str, "FILE", Unset, &OWN,
+            python: Option<String> = tacho(&["--python"], Str, "FILE", Unset, &TACHO,
                 "Python interpreter that has the engine (default: $VIRTUAL_ENV, then python3).");
-            worker_script: Option<String> = tacho(&["--worker-script"], Str, "FILE", Unset, &OWN,
+            worker_script: Option<String> = tacho(&["--worker-script"], Str, "FILE", Unset, &TACHO,
                 "Worker to run instead of the built-in one. It speaks the protocol of docs/reference/worker-protocol.md.");
-            worker_timeout: Option<Duration> = tacho(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
+            worker_timeout: Option<Duration> = tacho(&["--worker-timeout"], Seconds, "SEC", Unset, &TACHO,
                 "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
-            engine_log: Option<String> = tacho(&["--engine-log"], Str, "FILE", Unset, &OWN,
+            engine_log: Option<String> = tacho(&["--engine-log"], Str, "FILE", Unset, &TACHO,
                 "Write the engine's log to a file instead of standard error.");
-            decode_bench: bool = switch(&["--decode-bench"], &OWN,
+            decode_bench: bool = switch(&["--decode-bench"], &TACHO,
                 "Measure decoding alone: the DecodeBenchConnector fills the prompts' KV cache.");
-            sim_profile: Option<String> = tacho(&["--sim-profile"], Str, "NAME", Unset, &OWN,
+            sim_profile: Option<String> = tacho(&["--sim-profile"], Str, "NAME", Unset, &TACHO,
                 "Speed of the simulated engine, such as h100-8b or tiny.");
-            quiet: bool = switch(&["--quiet"], &OWN, "Print only results and errors.");
+            quiet: bool = switch(&["--quiet"], &TACHO, "Print only results and errors.");
         ]
     }
 }
@@ -55,7 +55,7 @@ pub(crate) const NSYS: Flag = tacho(
     Str,
     "FILE",
     Unset,
-    &OWN,
+    &TACHO,
     "Run the engine under Nsight Systems, which captures what --profile marks and writes FILE.nsys-rep. Sets the \
      profiler to cuda unless --profiler-config is given.",
 )
@@ -67,7 +67,7 @@ pub(crate) const LOG: Flag = tacho(
     Str,
     "DIR",
     Unset,
-    &OWN,
+    &TACHO,
     "Log each measurement as it is made, for tacho report DIR: a killed run keeps its measurements.",
 );
 
@@ -77,6 +77,6 @@ pub(crate) const SIM: Flag = tacho(
     Switch,
     "",
     Off,
-    &OWN,
+    &TACHO,
     "Run on the built-in simulated engine. Needs neither Python nor a GPU; its times are simulated, not measured.",
 );

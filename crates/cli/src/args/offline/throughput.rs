@@ -8,7 +8,7 @@ use super::dataset::{
     OWN_ROWS, QUESTIONS, RANDOM_ROWS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, of_vllm, without_file,
 };
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, N, NSYS, OUTPUT_JSON, OWN, PROFILE, RANDOM, RUN, SIM,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, N, NSYS, OUTPUT_JSON, PROFILE, RANDOM, RUN, SIM, TACHO,
     WORKER_ROWS,
 };
 use super::{Backend, OfflineArgs};
@@ -42,7 +42,7 @@ pub(crate) static TABLE: Table = Table {
         &TIMED_TRACE,
         &SERVER,
         &SIGN_IN,
-        &OWN,
+        &TACHO,
         &LIVE,
         &ENGINE,
         &CAPACITY,
@@ -86,7 +86,7 @@ flags! {
     /// The flags of `tacho throughput`; dataset flags are read by the workload.
     ThroughputArgs {
         CHOICE [
-            named_backend: Given<Backend> = vllm(&["--backend"], Choice(&Backend::NAMES), "NAME", DefaultValue::Str("vllm"), &RUN,
+            named_backend: FlagValue<Backend> = vllm(&["--backend"], Choice(&Backend::NAMES), "NAME", DefaultValue::Str("vllm"), &RUN,
                 "Engine that runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
                  openai and openai-chat are a running server.");
             dataset_name: String = vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", DefaultValue::Str("sharegpt"), &DATASET,
@@ -114,7 +114,7 @@ flags! {
             lora_path: Option<String> = vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id.");
             lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", DefaultValue::Str("random"), &ENGINE,
                 "Assignment of the --max-loras adapters to prompts.") => named;
-            prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &DATASET,
+            prefix_len: FlagValue<i64> = vllm(&["--prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &DATASET,
                 "Shared prefix of random prompts in tokens, if no --random-* length is set.");
         ]
         SERVED [
@@ -123,9 +123,9 @@ flags! {
             port: i64 = tacho(&["--port"], Int, "PORT", DefaultValue::Int(8000), &SERVER, "Port of that server.");
         ]
         OURS [
-            num_runs: u64 = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(1), &OWN,
+            num_runs: u64 = tacho(&["--num-runs"], Int, "N", DefaultValue::Int(1), &TACHO,
                 "Repeat the batch N times, with caches cleared in between. Rates are then those of the mean time, with a confidence interval.").at_least(1);
-            dataset: Option<String> = tacho(&["--dataset"], Str, "PATH", Unset, &OWN, "Deprecated alias of --dataset-path.");
+            dataset: Option<String> = tacho(&["--dataset"], Str, "PATH", Unset, &TACHO, "Deprecated alias of --dataset-path.");
         ]
         ..common: OfflineArgs;
         ..sign_in: SignInArgs;
@@ -150,14 +150,14 @@ const PREFIXES: &[Flag] = &[
 
 #[rustfmt::skip]
 const OLD: &[Flag] = &[
-    tacho(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
+    tacho(&["--disable-frontend-multiprocessing"], Switch, "", Off, &TACHO, "Accepted for old scripts. Has no effect."),
 ];
 
 impl ThroughputArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = Self::from(v);
         args.dataset_path = args.dataset_path.or(args.dataset.take());
-        if args.common.datasets.has_own_rows() && !v.is_given("--dataset-name") {
+        if args.common.datasets.has_user_rows() && !v.is_set("--dataset-name") {
             args.dataset_name = "custom".to_owned();
         }
         args.check()?;
@@ -204,7 +204,7 @@ impl ThroughputArgs {
     /// which take precedence in vLLM.
     pub(crate) fn has_legacy_lengths(&self) -> bool {
         let flags = &self.common.datasets;
-        ![flags.random_input_len, flags.random_output_len, flags.random_prefix_len].iter().any(|len| len.is_given)
+        ![flags.random_input_len, flags.random_output_len, flags.random_prefix_len].iter().any(|len| len.is_set)
     }
 
     /// Input, output, and prefix length given by the deprecated flags.

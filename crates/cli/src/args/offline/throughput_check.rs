@@ -80,7 +80,7 @@ impl ThroughputArgs {
         }
         let plain = matches!(backend, Backend::Hf | Backend::Mii);
         refuse_if(plain && decode_bench, unread(backend, "--decode-bench"))?;
-        let sign_in = self.common.engine.values.given_of(sign_in::names()).next();
+        let sign_in = self.common.engine.values.set_of(sign_in::names()).next();
         if let Some(flag) = sign_in.filter(|_| !backend.is_server()) {
             return Err(ArgumentError::Alone { flag, other: "--backend openai" });
         }
@@ -100,7 +100,7 @@ impl ThroughputArgs {
             return Ok(());
         }
         let flags = &self.common.datasets;
-        flags.check_own_rows(&self.dataset_name, self.dataset_path.is_some())?;
+        flags.check_user_rows(&self.dataset_name, self.dataset_path.is_some())?;
         let name = self.effective_dataset();
         match name {
             "random-rerank" => refuse_if(
@@ -147,7 +147,7 @@ impl ThroughputArgs {
             Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
         };
         let known = |flag: &&str| NAMED.contains(flag) || CHECKED.contains(flag) || own.contains(flag);
-        let Some(flag) = self.common.engine.given().find(|flag| !known(flag)) else { return Ok(()) };
+        let Some(flag) = self.common.engine.set_flags().find(|flag| !known(flag)) else { return Ok(()) };
         refuse_if(true, if backend.is_server() { unserved(flag) } else { unread(backend, flag) })
     }
 }

@@ -4,7 +4,7 @@ use tacho_args::declare::*;
 use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, Execution, MAX_SEED, OWN, SCENARIO};
+use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, Execution, MAX_SEED, SCENARIO, TACHO};
 use crate::args::error::ArgError;
 
 const MAX_TOKENS: f64 = TokenCount::MAX as f64;
@@ -36,8 +36,8 @@ flags! {
             shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", DefaultValue::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
         ]
         REUSE [
-            document_tokens: Option<usize> = tacho(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, instead of --document-length.").at_least(0);
-            reuse_distance: Option<usize> = tacho(&["--reuse-distance"], Int, "N", Unset, &OWN,
+            document_tokens: Option<usize> = tacho(&["--document-tokens"], Int, "TOKENS", Unset, &TACHO, "Length of a document in tokens, instead of --document-length.").at_least(0);
+            reuse_distance: Option<usize> = tacho(&["--reuse-distance"], Int, "N", Unset, &TACHO,
                 "Requests between two uses of a document, instead of --repeat-mode. Use it with --max-concurrency.").at_least(1).excludes(&["--repeat-mode"]);
         ]
         ..batch: BatchArgs;

@@ -3,7 +3,9 @@
 use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
-use super::{BACKEND, BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, Execution, OWN, SCENARIO, engine_alone, seed};
+use super::{
+    BACKEND, BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, Execution, SCENARIO, TACHO, engine_alone, seed,
+};
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, ArgumentError};
 
@@ -38,7 +40,7 @@ flags! {
             disable_detokenize: bool = DISABLE_DETOKENIZE;
         ]
         IDS [
-            prompt_token_ids: bool = tacho(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send token IDs instead of text: the server does not tokenize.");
+            prompt_token_ids: bool = tacho(&["--prompt-token-ids"], Switch, "", Off, &TACHO, "Send token IDs instead of text: the server does not tokenize.");
         ]
         ..batch: BatchArgs;
     }

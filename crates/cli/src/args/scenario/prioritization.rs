@@ -3,7 +3,7 @@
 use tacho_args::declare::*;
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, Execution, OWN, SCENARIO, engine_alone, seed};
+use super::{BATCH, BATCH_ROWS, BatchArgs, DISABLE_DETOKENIZE, Execution, SCENARIO, TACHO, engine_alone, seed};
 use crate::args::error::{ArgError, ArgumentError};
 use crate::{args::compare::missing, args::shared::tags::NEEDS_SERVER};
 
@@ -42,7 +42,7 @@ flags! {
             n: u64 = vllm(&["--n"], Int, "N", DefaultValue::Int(1), &SCENARIO, "Sequences per prompt.").at_least(1);
             num_prompts: usize = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(200), &SCENARIO, "Number of requests.").at_least(1);
             disable_detokenize: bool = DISABLE_DETOKENIZE;
-            priority_weights: String = tacho(&["--priority-weights"], Str, "LIST", DefaultValue::Str("0.5,0.5"), &OWN,
+            priority_weights: String = tacho(&["--priority-weights"], Str, "LIST", DefaultValue::Str("0.5,0.5"), &TACHO,
                 "Fractions of the priorities 0, 1 and so on, separated by commas. Two halves are vLLM's.");
         ]
         ..batch: BatchArgs;
@@ -52,7 +52,7 @@ flags! {
 /// Passed on to `tacho serve`.
 #[rustfmt::skip]
 const RATE: &[Flag] = &[
-    tacho(&["--request-rate"], Float, "RPS", DefaultValue::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once.").tagged(NEEDS_SERVER),
+    tacho(&["--request-rate"], Float, "RPS", DefaultValue::Float(f64::INFINITY), &TACHO, "Requests per second to a server; inf sends all at once.").tagged(NEEDS_SERVER),
 ];
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use tacho_args::declare::*;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
-use super::{MAX_SEED, OWN, SCENARIO, SERVER, as_serve};
+use super::{MAX_SEED, SCENARIO, SERVER, TACHO, as_serve};
 use crate::args::error::{ArgError, ArgumentError, unfit_dataset};
 use crate::args::shared::sign_in::{self, SIGN_IN};
 use crate::{args::offline::rows::LIVE, args::serve::ServeArgs, args::shared::live};
@@ -38,7 +38,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
     ],
-    groups: &[&SERVER, &SIGN_IN, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
+    groups: &[&SERVER, &SIGN_IN, &SCENARIO, &CONSTRAINT, &RESULT, &TACHO, &LIVE],
     flags: rows!(FLAGS, sign_in::FLAGS),
     basics: "\
         --base-url --host --port --sim --backend --model --tokenizer --dataset --json-schema-path --num-prompts \
@@ -88,24 +88,24 @@ flags! {
             constraint_field: String = tacho(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", DefaultValue::Str("structured_outputs"), &CONSTRAINT,
                 "Field of a request with the constraint. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
                 these types, for the JSON datasets.");
-            constraint_options: Given<Value> = tacho(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
+            constraint_options: FlagValue<Value> = tacho(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
                 "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern.");
-            - tacho(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request.");
-            - tacho(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, if it differs from --model.");
-            - tacho(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator.");
-            - tacho(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates.");
-            - tacho(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive.");
-            - tacho(&["--timeout"], Seconds, "SEC", DefaultValue::Float(21600.0), &OWN, "Maximum seconds per request.");
-            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
-            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &OWN,
+            - tacho(&["--header"], AnyNumber, "KEY=VALUE", Unset, &TACHO, "Headers sent with every request.");
+            - tacho(&["--served-model-name"], Str, "NAME", Unset, &TACHO, "Model name in requests, if it differs from --model.");
+            - tacho(&["--sim"], Switch, "", Off, &TACHO, "Benchmark the built-in simulator.");
+            - tacho(&["--sim-profile"], Str, "NAME", Unset, &TACHO, "Hardware and model the simulator imitates.");
+            - tacho(&["--workers"], Int, "N", Unset, &TACHO, "Threads that send and receive.");
+            - tacho(&["--timeout"], Seconds, "SEC", DefaultValue::Float(21600.0), &TACHO, "Maximum seconds per request.");
+            dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &TACHO, "Generate the workload and show it without sending it.");
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &TACHO,
                 "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body.");
-            - tacho(&["--quiet"], Switch, "", Off, &OWN, "Print only the report.");
+            - tacho(&["--quiet"], Switch, "", Off, &TACHO, "Print only the report.");
             - live::SCREEN;
             - live::HTTP;
-            sweep_request_rates: Option<String> = tacho(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
+            sweep_request_rates: Option<String> = tacho(&["--sweep-request-rates"], Str, "LIST", Unset, &TACHO,
                 "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
                 --result-dir, structured_output_benchmark_results without it.");
-            sweep_seconds: f64 = tacho(&["--sweep-seconds"], Float, "SEC", DefaultValue::Float(90.0), &OWN, "Seconds per run of a sweep; its requests are the rate times this.");
+            sweep_seconds: f64 = tacho(&["--sweep-seconds"], Float, "SEC", DefaultValue::Float(90.0), &TACHO, "Seconds per run of a sweep; its requests are the rate times this.");
         ]
     }
 }
@@ -194,7 +194,7 @@ impl StructuredFlags {
 /// The request field that carries the constraint. Rejects a field that does not support the options.
 fn field(flags: &StructuredFlags) -> Result<ConstraintField, ArgumentError> {
     let name = flags.constraint_field.clone();
-    let given = flags.constraint_options.is_given;
+    let given = flags.constraint_options.is_set;
     if given && name != "structured_outputs" {
         return Err(ArgumentError::Alone {
             flag: "--constraint-options",
@@ -219,6 +219,6 @@ fn field(flags: &StructuredFlags) -> Result<ConstraintField, ArgumentError> {
 }
 
 /// Output of git in the current directory.
-fn git(words: &[&str]) -> String {
-    crate::git::git(Path::new("."), words).unwrap_or_else(|| "unknown".to_owned())
+fn git(args: &[&str]) -> String {
+    crate::git::git(Path::new("."), args).unwrap_or_else(|| "unknown".to_owned())
 }

@@ -18,7 +18,7 @@ type Process = (ScheduleSpec, usize);
 
 /// The processes of the classes; none if they share the schedule of the run.
 pub(super) fn read(run: &ServeArgs, classes: &[ClassArgs]) -> Result<Vec<Process>, ArgumentError> {
-    let owns = |class: &ClassArgs| class.own.given_of(PROCESS).next().is_some();
+    let owns = |class: &ClassArgs| class.class_flags.set_of(PROCESS).next().is_some();
     for class in classes {
         class.check(owns(class)).map_err(|problem| class_error(class, &problem))?;
     }
@@ -29,7 +29,7 @@ pub(super) fn read(run: &ServeArgs, classes: &[ClassArgs]) -> Result<Vec<Process
         let problem = "another class has its own arrivals: give this one --request-rate or --stages too";
         return Err(class_error(class, problem));
     }
-    if let Some(flag) = run.values.given_of(OF_RUN).next() {
+    if let Some(flag) = run.values.set_of(OF_RUN).next() {
         return Err(ArgumentError::Together { flag, other: "a class with --request-rate or --stages" });
     }
     let seconds = seconds(run, classes)?;
@@ -45,7 +45,7 @@ fn class_error(class: &ClassArgs, problem: &str) -> ArgumentError {
 fn seconds(run: &ServeArgs, classes: &[ClassArgs]) -> Result<f64, ArgumentError> {
     let staged = classes.iter().filter_map(|class| class.args.stages.stages.as_ref());
     let staged = staged.map(tacho_loadgen::Stages::seconds).fold(0.0, f64::max);
-    if staged > 0.0 && run.values.is_given("--num-prompts") {
+    if staged > 0.0 && run.values.is_set("--num-prompts") {
         return Err(ArgumentError::Together { flag: "--num-prompts", other: "stages in a class" });
     }
     let rate: f64 = classes.iter().map(|class| class.args.load.request_rate).filter(|rate| rate.is_finite()).sum();
@@ -58,7 +58,7 @@ fn seconds(run: &ServeArgs, classes: &[ClassArgs]) -> Result<f64, ArgumentError>
 
 impl ClassArgs {
     fn check(&self, own_process: bool) -> Result<(), String> {
-        let details = self.own.given_of(DETAILS).next();
+        let details = self.class_flags.set_of(DETAILS).next();
         if let Some(flag) = details.filter(|_| !own_process) {
             return Err(format!(
                 "{flag} in a class needs --request-rate there: add it, or move {flag} out of the class"
@@ -71,7 +71,7 @@ impl ClassArgs {
             return Err("it has its own arrivals, so a weight has no effect: write NAME: FLAGS".to_owned());
         }
         if self.args.stages.stages.is_some() {
-            let clash = ["--request-rate", "--num-prompts"].into_iter().find(|flag| self.own.is_given(flag));
+            let clash = ["--request-rate", "--num-prompts"].into_iter().find(|flag| self.class_flags.is_set(flag));
             if let Some(flag) = clash {
                 return Err(format!("use {flag} or --stages, not both"));
             }
@@ -90,7 +90,7 @@ impl ClassArgs {
         if let Some(stages) = &self.args.stages.stages {
             return Ok((ScheduleSpec::Stages(stages.clone()), stages.requests()));
         }
-        let count = if self.own.is_given("--num-prompts") {
+        let count = if self.class_flags.is_set("--num-prompts") {
             load.num_prompts.max(0) as f64
         } else if load.request_rate.is_finite() {
             (load.request_rate * seconds).round()

@@ -1,18 +1,21 @@
 //! Checks of `tacho serve` before the first request. vLLM detects most of these errors during or after the run.
 
+mod headers;
+mod several;
+
 use std::num::NonZeroU32;
 
 use tacho_args::repr::quoted;
-use tacho_client::{BackendKind, Headers, Task};
+use tacho_client::{BackendKind, Task};
 use tacho_core::json::{dumps, float_repr};
+use tacho_core::live::Output;
 use tacho_core::secret::{redact_json_text, redact_url};
-use tacho_core::{Secret, live::Output};
 use tacho_metrics::MetricKind;
 use tacho_run::{LoraAssignment, serve::can_check};
 use tacho_text::TokenizerMode;
 use tacho_workload::{FieldMap, Need, Rows, SERVE_NAMES, Times, dataset};
 
-use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs, replicas};
+use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs};
 use crate::args::error::{ArgumentError, bad_mm_limits, bad_tokenizer_mode, ensure, unfit_dataset};
 use crate::args::help::suggest;
 
@@ -34,9 +37,9 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), ArgumentError> {
     }
     check_metrics(args)?;
     args.thresholds()?;
-    args.repeats.check(args)?;
+    several::check_repeats(args)?;
     args.points.check(args)?;
-    check_own(args)
+    check_tacho(args)
 }
 
 pub(super) fn check_class(args: &ServeArgs) -> Result<(), ArgumentError> {
@@ -58,7 +61,7 @@ fn check_media(args: &ServeArgs) -> Result<(), ArgumentError> {
         ("--audio-speed", live),
     ];
     for (flag, (applies, other)) in flags {
-        ensure(applies || !args.values.is_given(flag), || ArgumentError::Alone { flag, other })?;
+        ensure(applies || !args.values.is_set(flag), || ArgumentError::Alone { flag, other })?;
     }
     Ok(())
 }
@@ -68,7 +71,7 @@ fn check_metrics(args: &ServeArgs) -> Result<(), ArgumentError> {
     let names = args.percentile_metrics();
     let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
     match names.iter().find(|name| !known(name)) {
-        Some(name) if !args.own.strict_parity => Err(ArgumentError::other(format!(
+        Some(name) if !args.tacho.strict_parity => Err(ArgumentError::other(format!(
             "--percentile-metrics: {} is not a metric: use {}, separated by commas without spaces",
             quoted(name),
             MetricKind::ALL.map(MetricKind::name).join(", ")
@@ -111,16 +114,16 @@ fn check_ramp(load: &LoadArgs) -> Result<(), ArgumentError> {
 
 fn check_target(args: &ServeArgs) -> Result<(), ArgumentError> {
     let target = &args.target;
-    check_headers(args)?;
+    headers::check(args)?;
     check_address(args)?;
     let is_credential = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
     let header = target.header.iter().any(is_credential).then_some("--header");
     target.sign_in.check(target.api_key.as_ref().map(|_| "--api-key").or(header), &args.base_url())?;
-    replicas::check(args)?;
+    several::check_replicas(args)?;
     let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
     // vLLM checks the end of the whole URL; a query after the path is not an error here.
-    let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
+    let path = if args.tacho.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
     ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || {
         let (url, suffixes, name) = (redact_url(&url), suffixes.join("' or '"), backend.name());
         ArgumentError::other(format!(
@@ -134,34 +137,8 @@ fn check_target(args: &ServeArgs) -> Result<(), ArgumentError> {
     })?;
     let in_turn = target.lora_assignment.value == LoraAssignment::RoundRobin;
     let (flag, other) = ("--lora-weights", "--lora-assignment round-robin");
-    ensure(args.own.lora_weights.is_none() || !in_turn, || ArgumentError::Together { flag, other })?;
+    ensure(args.tacho.lora_weights.is_none() || !in_turn, || ArgumentError::Together { flag, other })?;
     args.lora_weights().map(drop)
-}
-
-/// Checks texts that are sent as headers by the client's rule, and names the flag in the error.
-fn check_headers(args: &ServeArgs) -> Result<(), ArgumentError> {
-    let fits = |name: &str, value: &str| {
-        let mut headers = Headers::default();
-        headers.set(name, value);
-        headers.check().is_ok()
-    };
-    for (name, value) in &args.target.header {
-        ensure(fits(name, value), || bad_header("--header", name))?;
-    }
-    let key = args.target.api_key.as_ref().map(Secret::expose).unwrap_or_default();
-    for (flag, name, value) in
-        [("--api-key", "Authorization", key), ("--request-id-prefix", "x-request-id", &args.content.request_id_prefix)]
-    {
-        ensure(fits(name, value), || bad_header(flag, name))?;
-    }
-    Ok(())
-}
-
-pub(super) fn bad_header(flag: &str, name: &str) -> ArgumentError {
-    let name = quoted(name);
-    ArgumentError::other(format!(
-        "{flag}: the header {name} would hold a character that HTTP does not allow, such as a line end"
-    ))
 }
 
 /// Checks that the server's address is given in exactly one form.
@@ -192,7 +169,7 @@ fn check_url(args: &ServeArgs, url: &str) -> Result<(), ArgumentError> {
         let path = kind.default_endpoint();
         path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
     };
-    let doubled = !args.own.strict_parity && !args.target.endpoint.is_given;
+    let doubled = !args.tacho.strict_parity && !args.target.endpoint.is_set;
     match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
         Some(kind) => Err(ArgumentError::other(format!(
             "--base-url {shown} ends in the path of an API: end it at the server, and choose the API by --backend {}",
@@ -226,7 +203,7 @@ fn check_backend(args: &ServeArgs) -> Result<(), ArgumentError> {
     let name = backend.name();
     let is_file = backend.file_digest().is_some();
     let (flag, other) = ("--strict-parity", "a backend from a file");
-    ensure(!(is_file && args.own.strict_parity), || ArgumentError::Together { flag, other })?;
+    ensure(!(is_file && args.tacho.strict_parity), || ArgumentError::Together { flag, other })?;
     let samples = !backend.is_openai_compatible() && !args.is_textless();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
         let flag = field.replace('_', "-");
@@ -246,7 +223,7 @@ fn check_backend(args: &ServeArgs) -> Result<(), ArgumentError> {
             "--probe-request-rate: --backend {name} has no tiny request to probe with: remove it"
         ))
     })?;
-    if args.own.workload.is_some() {
+    if args.tacho.workload.is_some() {
         return Ok(());
     }
     let lists = args.dataset.flags.random_batch_size > 1;
@@ -286,10 +263,10 @@ fn check_dataset(args: &ServeArgs) -> Result<(), ArgumentError> {
     let limits = &dataset.flags.mm_limits;
     let counts = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
     ensure(counts, || bad_mm_limits(&dumps(limits)))?;
-    if args.own.workload.is_some() {
+    if args.tacho.workload.is_some() {
         return Ok(());
     }
-    check_own_rows(args)?;
+    check_user_rows(args)?;
     match &dataset.path {
         None if dataset.flags.dataset_command.is_some() => {}
         Some(path) => ensure(!kind.is_made_up(), || {
@@ -327,23 +304,23 @@ fn timed_names() -> String {
     format!("--dataset-name {}", timed.copied().collect::<Vec<_>>().join(", "))
 }
 
-fn check_own_rows(args: &ServeArgs) -> Result<(), ArgumentError> {
+fn check_user_rows(args: &ServeArgs) -> Result<(), ArgumentError> {
     let (dataset, flags) = (&args.dataset, &args.dataset.flags);
-    let multi_turn = flags.has_own_rows() && args.multi_turn().is_some();
-    ensure(!multi_turn, || ArgumentError::Together { flag: flags.own_rows_flag(), other: "--multi-turn" })?;
-    flags.check_own_rows(dataset.kind.name, dataset.path.is_some())
+    let multi_turn = flags.has_user_rows() && args.multi_turn().is_some();
+    ensure(!multi_turn, || ArgumentError::Together { flag: flags.rows_flag(), other: "--multi-turn" })?;
+    flags.check_user_rows(dataset.kind.name, dataset.path.is_some())
 }
 
 impl DatasetFlags {
-    fn own_rows_flag(&self) -> &'static str {
+    fn rows_flag(&self) -> &'static str {
         if self.dataset_command.is_some() { "--dataset-command" } else { "--map" }
     }
 
     /// Rejects rows of a command or of mapped columns that do not fit the dataset.
-    pub(crate) fn check_own_rows(&self, dataset: &str, has_path: bool) -> Result<(), ArgumentError> {
-        let (command, flag) = (self.dataset_command.as_deref(), self.own_rows_flag());
+    pub(crate) fn check_user_rows(&self, dataset: &str, has_path: bool) -> Result<(), ArgumentError> {
+        let (command, flag) = (self.dataset_command.as_deref(), self.rows_flag());
         let other = "--dataset-name custom";
-        ensure(!self.has_own_rows() || dataset == "custom", || ArgumentError::Alone { flag, other })?;
+        ensure(!self.has_user_rows() || dataset == "custom", || ArgumentError::Alone { flag, other })?;
         ensure(command.is_none() || !has_path, || ArgumentError::Together { flag, other: "--dataset-path" })?;
         ensure(command.is_none_or(|line| !line.trim().is_empty()), || ArgumentError::range(flag, "''", "a command"))?;
         FieldMap::parse(&self.map).map(drop).map_err(|error| ArgumentError::other(error.to_string()))
@@ -362,12 +339,12 @@ fn check_lengths(args: &ServeArgs) -> Result<(), ArgumentError> {
     ];
     let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
     // Requests of a class are spread over all stages.
-    ensure(!in_stages || args.own.class.is_empty(), || ArgumentError::Together { flag, other: "--class" })?;
+    ensure(!in_stages || args.tacho.class.is_empty(), || ArgumentError::Together { flag, other: "--class" })?;
     ensure(args.multi_turn().is_none(), || ArgumentError::Together { flag, other: "--multi-turn" })?;
     let kind = args.dataset.kind;
-    let random = kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
+    let random = kind.name == "random" && flags.random_batch_size <= 1 && args.tacho.workload.is_none();
     let outputs = flags.input_len_dist.is_none() && args.stages.lengths().all(|(_, texts)| texts[0].is_none());
-    if outputs && kind.name != "random" && args.own.workload.is_none() {
+    if outputs && kind.name != "random" && args.tacho.workload.is_none() {
         let name = kind.name;
         ensure(!kind.fixed_output, || {
             ArgumentError::other(format!(
@@ -377,7 +354,7 @@ fn check_lengths(args: &ServeArgs) -> Result<(), ArgumentError> {
     } else {
         ensure(random, || ArgumentError::Alone { flag, other: "--dataset-name random" })?;
     }
-    ensure(!args.own.strict_parity, || ArgumentError::Together { flag, other: "--strict-parity" })?;
+    ensure(!args.tacho.strict_parity, || ArgumentError::Together { flag, other: "--strict-parity" })?;
     args.length_plan().map(drop).map_err(|error| {
         let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
         ArgumentError::other(format!("{flag}: {error}{cause}"))
@@ -419,27 +396,29 @@ fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), ArgumentError> {
     ensure(alpha > 0.0 && alpha.is_finite(), || ArgumentError::range(flag, float_repr(alpha), "a number above 0"))
 }
 
-fn check_own(args: &ServeArgs) -> Result<(), ArgumentError> {
-    let own = &args.own;
+fn check_tacho(args: &ServeArgs) -> Result<(), ArgumentError> {
+    let tacho = &args.tacho;
     let limit = args.load.prefill_concurrency.unwrap_or(1);
     let requests = args.load.max_concurrency.unwrap_or(usize::MAX);
     ensure(limit <= requests, || ArgumentError::range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
-    let blank = own.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
+    let blank = tacho.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
     ensure(!blank, || ArgumentError::range("--on-row-command", "''", "a command"))?;
-    ensure(own.cache_salt.as_deref() != Some(""), || ArgumentError::range("--cache-salt", "''", "a text, or random"))?;
+    ensure(tacho.cache_salt.as_deref() != Some(""), || {
+        ArgumentError::range("--cache-salt", "''", "a text, or random")
+    })?;
     check_outputs(args)?;
     args.stops.check(&args.load)
 }
 
 fn check_outputs(args: &ServeArgs) -> Result<(), ArgumentError> {
-    let own = &args.own;
+    let tacho = &args.tacho;
     let flags = [
-        ("--check-outputs", own.check_outputs.is_some()),
-        ("--grade", own.grade.is_some()),
-        ("--grade-command", own.grade_command.is_some()),
+        ("--check-outputs", tacho.check_outputs.is_some()),
+        ("--grade", tacho.grade.is_some()),
+        ("--grade-command", tacho.grade_command.is_some()),
     ];
-    let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-    let wrong = own.check_outputs.iter().flatten().find(|text| text.parse::<NonZeroU32>().is_err());
+    let Some((flag, _)) = flags.into_iter().find(|(_, is_set)| *is_set) else { return Ok(()) };
+    let wrong = tacho.check_outputs.iter().flatten().find(|text| text.parse::<NonZeroU32>().is_err());
     let allowed = "a number of requests of at least 1, or none for 100";
     ensure(wrong.is_none(), || ArgumentError::range("--check-outputs", wrong.map_or("", |text| text), allowed))?;
     let backend = args.target.backend();

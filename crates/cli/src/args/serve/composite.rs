@@ -1,24 +1,26 @@
-//! Flags with structured text: URLs, `KEY=VALUE` items, SLOs, percentiles, the range ratio.
+//! Values of `tacho serve` that follow from several flags: addresses, adapters, lengths, the load of the simulator.
 
 use std::collections::BTreeSet;
 
-use tacho_args::declare::*;
 use tacho_args::repr::quoted;
-use tacho_client::{Task, host_and_port};
+use tacho_client::{Balance, Task, host_and_port};
+use tacho_core::AudioFormat;
 use tacho_core::json::{Value, float_repr, parse, python_float};
-use tacho_core::secret::redact_header_text;
 use tacho_decide::threshold::Threshold;
-use tacho_metrics::GoodputLimits;
 use tacho_text::TokenizerMode;
+use tacho_workload::{LengthPlan, RequestLengths};
 
-use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs, replicas::split_urls};
+use super::{DatasetArgs, MultiTurnFlags, ReportArgs, ServeArgs, TargetArgs, lists, replicas::split_urls, stops};
 use crate::args::check::thresholds;
-use crate::args::error::{ArgumentError, bad_percentile};
+use crate::args::error::ArgumentError;
+
+/// Bytes of a sample of PCM audio.
+const SAMPLE_BYTES: u16 = 2;
 
 impl ServeArgs {
     /// The weights of `--lora-weights`, one for each adapter; empty if they are equal.
     pub(crate) fn lora_weights(&self) -> Result<Vec<f64>, ArgumentError> {
-        let Some(text) = &self.own.lora_weights else { return Ok(Vec::new()) };
+        let Some(text) = &self.tacho.lora_weights else { return Ok(Vec::new()) };
         let count = self.target.lora_modules.as_ref().map_or(0, Vec::len);
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
         let weights: Option<Vec<f64>> = match text.strip_prefix("zipf:") {
@@ -35,10 +37,11 @@ impl ServeArgs {
 
     /// The API path: the given one, or the backend's default. vLLM has the same default for all backends.
     pub(crate) fn endpoint(&self) -> String {
-        let default = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
+        let default =
+            if self.tacho.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
         match self.target.endpoint.typed() {
             // The trailing slash of the address, which would separate them, has been removed.
-            Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
+            Some(path) if !self.tacho.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
             Some(path) => path.clone(),
             None => default.to_owned(),
         }
@@ -58,7 +61,7 @@ impl ServeArgs {
             doubled.unwrap_or(url).to_owned()
         };
         match &self.target.base_url {
-            Some(url) if self.own.strict_parity => vec![url.clone()],
+            Some(url) if self.tacho.strict_parity => vec![url.clone()],
             Some(urls) => split_urls(urls).into_iter().map(shortened).collect(),
             None => vec![format!("http://{}", self.target.authority())],
         }
@@ -66,7 +69,7 @@ impl ServeArgs {
 
     /// Whether servers generate past the end-of-sequence token: always if prompts have no natural response.
     pub(crate) fn ignore_eos(&self) -> bool {
-        let sampled = self.own.workload.is_none();
+        let sampled = self.tacho.workload.is_none();
         let trace = self.dataset.kind.name == "timed_trace";
         let forced = self.dataset.kind.ignores_eos && (trace || self.target.backend().is_openai_compatible());
         self.content.ignore_eos || sampled && forced
@@ -84,7 +87,7 @@ impl ServeArgs {
 
 impl ServeArgs {
     pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, ArgumentError> {
-        thresholds(&self.own.fail_if)
+        thresholds(&self.tacho.fail_if)
     }
 
     /// Refuses conditions on a class or stage that the run does not have. Names of replicas, adapters and the categories of a
@@ -93,7 +96,7 @@ impl ServeArgs {
         let labeled = ["--lora-modules", "--response-header", "--workload"];
         let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
         let has_categories = ["spec_bench", "speed_bench"].contains(&self.dataset.flags.dataset_name.as_str());
-        if several || has_categories || self.replicas.resolve_all || self.values.given_of(labeled).next().is_some() {
+        if several || has_categories || self.replicas.resolve_all || self.values.set_of(labeled).next().is_some() {
             return Ok(());
         }
         let classes = self.classes.iter().map(|class| format!("class.{}", class.name));
@@ -132,6 +135,71 @@ impl ServeArgs {
     }
 }
 
+impl ServeArgs {
+    /// Completes the load of `--sim`, unless flags set parts of it: a server whose latencies are well above the error of
+    /// a client on a shared machine, and lengths that keep it far from its capacity.
+    pub(super) fn fill_moderate_load(&mut self) {
+        if !self.has_moderate_load() {
+            return;
+        }
+        if self.tacho.sim_args.is_none() {
+            self.tacho.sim_profile.get_or_insert_with(|| "h100-8b".to_owned());
+        }
+        let flags = &mut self.dataset.flags;
+        for (length, tokens) in [(&mut flags.random_input_len, 256), (&mut flags.random_output_len, 32)] {
+            if !length.is_set {
+                length.value = tokens;
+            }
+        }
+    }
+
+    /// Whether the load is that of `--sim` rather than vLLM's.
+    pub(crate) fn has_moderate_load(&self) -> bool {
+        self.tacho.has_moderate_load(&self.values) && self.arrivals().is_empty()
+    }
+
+    /// The format of generated audio without a header.
+    pub(crate) fn pcm(&self) -> AudioFormat {
+        let rate = u32::try_from(self.media.pcm_sample_rate).unwrap_or(u32::MAX);
+        let frame_bytes = SAMPLE_BYTES.saturating_mul(u16::try_from(self.media.pcm_channels).unwrap_or(1));
+        AudioFormat { rate, frame_bytes }
+    }
+
+    /// The distributions of the lengths: those of each stage, or of the whole run.
+    pub(crate) fn length_plan(&self) -> Result<LengthPlan, tacho_workload::Error> {
+        let flags = &self.dataset.flags;
+        let of = |own: &[Option<String>; 2]| {
+            let [input, output] = [(&own[0], &flags.input_len_dist), (&own[1], &flags.output_len_dist)]
+                .map(|(own, general)| own.as_deref().or(general.as_deref()));
+            RequestLengths::parse(input, output)
+        };
+        let stages: Vec<_> = self.stages.lengths().collect();
+        let all_default = stages.iter().all(|(_, own)| own.iter().all(Option::is_none));
+        if all_default {
+            let given = flags.input_len_dist.is_some() || flags.output_len_dist.is_some();
+            let whole = given.then(|| of(&[None, None])).transpose()?;
+            return Ok(LengthPlan(whole.into_iter().map(|lengths| (0, lengths)).collect()));
+        }
+        let parts = stages.into_iter().map(|(requests, own)| Ok((requests, of(own)?)));
+        parts.collect::<Result<_, _>>().map(LengthPlan)
+    }
+
+    /// Whether requests are generated until the duration ends.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stops.duration.is_some() && !stops::is_counted(&self.values) && self.arrivals().is_empty()
+    }
+
+    pub(crate) fn balance(&self) -> Balance {
+        let bytes = usize::try_from(self.replicas.balance_prefix_len).unwrap_or(usize::MAX);
+        if self.replicas.balance == Balance::Prefix(0) { Balance::Prefix(bytes) } else { self.replicas.balance }
+    }
+
+    /// The requested conversations.
+    pub(crate) fn multi_turn(&self) -> Option<MultiTurnFlags> {
+        MultiTurnFlags::read(&self.values, &self.dataset.flags)
+    }
+}
+
 impl TargetArgs {
     pub(crate) fn mode(&self) -> TokenizerMode {
         TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
@@ -146,61 +214,8 @@ impl TargetArgs {
 impl ReportArgs {
     /// Thresholds in ms at which gaps change color in the timeline, in the given order.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), ArgumentError> {
-        gap_thresholds(&self.timeline_itl_thresholds.value)
+        lists::gap_thresholds(&self.timeline_itl_thresholds.value)
     }
-}
-
-/// Two thresholds in ms, in the format of `--timeline-itl-thresholds`.
-pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), ArgumentError> {
-    let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
-    match numbers.as_deref() {
-        Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
-        _ => Err(ArgumentError::other(format!(
-            "--timeline-itl-thresholds {}: use two numbers of milliseconds, such as 25,50",
-            quoted(text)
-        ))),
-    }
-}
-
-pub(crate) fn percentile_list(list: &str) -> Result<Vec<f64>, ArgumentError> {
-    let percentile = |item: &str| {
-        let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
-        number.ok_or_else(|| bad_percentile(item))
-    };
-    list.split(',').map(percentile).collect()
-}
-
-/// The SLOs of `--goodput`, such as `ttft:200`; the last one of a name counts.
-pub(crate) fn goodput(setting: Setting<'_>) -> Result<Option<GoodputLimits>, ArgumentError> {
-    let Some(items) = Option::<Vec<String>>::from_flag(setting) else { return Ok(None) };
-    let mut limits = GoodputLimits::default();
-    for item in &items {
-        let wrong = |problem: &str| ArgumentError::other(format!("--goodput {}: {problem}", quoted(item)));
-        let form = || wrong("write NAME:MILLISECONDS, such as ttft:200");
-        let (name, limit) = item.split_once(':').ok_or_else(form)?;
-        let ms = python_float(limit).ok_or_else(form)?;
-        let known = match name {
-            "ttft" => &mut limits.ttft_ms,
-            "tpot" => &mut limits.tpot_ms,
-            "e2el" => &mut limits.e2el_ms,
-            _ => return Err(wrong(&format!("no SLO on {}: use ttft, tpot or e2el", quoted(name)))),
-        };
-        *known = Some(ms).filter(|ms| *ms >= 0.0).ok_or_else(|| wrong("an SLO is 0 ms or more")).map(Some)?;
-    }
-    Ok(Some(limits))
-}
-
-/// Splits items at the first `=` and trims both sides.
-pub(crate) fn pairs(setting: Setting<'_>) -> Result<Vec<(String, String)>, ArgumentError> {
-    let flag = setting.flag;
-    let pair = |item: String| match item.split_once('=') {
-        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        None => {
-            let shown = if flag == "--header" { redact_header_text(&item) } else { item };
-            Err(ArgumentError::other(format!("{flag} {}: write KEY=VALUE", quoted(&shown))))
-        }
-    };
-    Vec::<String>::from_flag(setting).into_iter().map(pair).collect()
 }
 
 #[derive(Debug, Clone, PartialEq)]

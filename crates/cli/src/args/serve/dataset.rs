@@ -5,15 +5,13 @@ use std::time::Duration;
 use tacho_args::declare::*;
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
-use tacho_workload::{
-    Bucket, Buckets, Carrier, DatasetKind, LengthPlan, Need, RequestLengths, SERVE_NAMES, StreamOrder, Times, dataset,
-};
+use tacho_workload::{Bucket, Buckets, Carrier, DatasetKind, Need, SERVE_NAMES, StreamOrder, Times, dataset};
 
+use super::TargetArgs;
 use super::groups::{
     ASR, BFCL, BLAZEDIT, CACHE, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SHARED, SHAREGPT, SONNET, SPEC_BENCH,
     SPEED_BENCH, TIMED_TRACE,
 };
-use super::{ServeArgs, TargetArgs};
 use crate::args::shared::tags::{SETS_LOAD, UNUSED_BY_WORKLOAD};
 
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
@@ -68,10 +66,10 @@ flags! {
             spec_bench_category: Option<String> = vllm(&["--spec-bench-category"], Str, "NAME", Unset, &SPEC_BENCH, "Only questions of this category, such as math.");
             sharegpt_output_len: Option<i64> = vllm(&["--sharegpt-output-len"], Int, "TOKENS", Unset, &SHAREGPT,
                 "Output length, instead of the length of the recorded response.");
-            timed_trace_chunk_hash_size: Given<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", DefaultValue::Int(16), &TIMED_TRACE,
+            timed_trace_chunk_hash_size: FlagValue<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", DefaultValue::Int(16), &TIMED_TRACE,
                 "Tokens per block: 16 in Qwen's traces, 512 in Mooncake's.");
             // vLLM's default is the integer 1, although given values become floats.
-            timed_trace_sec_multiplier: Given<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", DefaultValue::Int(1), &TIMED_TRACE,
+            timed_trace_sec_multiplier: FlagValue<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", DefaultValue::Int(1), &TIMED_TRACE,
                 "Factor that converts timestamps to seconds: 0.001 for milliseconds.");
             timed_trace_label_timestamp: String = vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", DefaultValue::Str("timestamp"), &TIMED_TRACE,
                 "Field of the arrival time.");
@@ -86,14 +84,14 @@ flags! {
                 "Largest edit distance, from 0 to 1.");
             asr_max_audio_len_sec: f64 = vllm(&["--asr-max-audio-len-sec"], Float, "SEC", DefaultValue::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit.");
             asr_min_audio_len_sec: f64 = vllm(&["--asr-min-audio-len-sec"], Float, "SEC", DefaultValue::Float(0.0), &ASR, "Shortest audio.");
-            random_input_len: Given<i64> = vllm(&["--random-input-len"], Int, "TOKENS", DefaultValue::Int(1024), &RANDOM,
+            random_input_len: FlagValue<i64> = vllm(&["--random-input-len"], Int, "TOKENS", DefaultValue::Int(1024), &RANDOM,
                 "Prompt length in tokens, without the prefix; see --random-range-ratio.").tagged(UNUSED_BY_WORKLOAD);
-            random_output_len: Given<i64> = vllm(&["--random-output-len"], Int, "TOKENS", DefaultValue::Int(128), &RANDOM,
+            random_output_len: FlagValue<i64> = vllm(&["--random-output-len"], Int, "TOKENS", DefaultValue::Int(128), &RANDOM,
                 "Output length in tokens. ignore_eos is sent, so servers that support it generate exactly this many.").tagged(UNUSED_BY_WORKLOAD);
             random_range_ratio: String = vllm(&["--random-range-ratio"], Str, "RATIO", DefaultValue::Str("0.0"), &RANDOM,
                 "Variation of the lengths, from 0 to below 1. They are uniform from LEN*(1-RATIO) to LEN*(1+RATIO); \
                  '{\"input\": 0.3, \"output\": 0.5}' sets prompt and output separately.");
-            random_prefix_len: Given<i64> = vllm(&["--random-prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &RANDOM,
+            random_prefix_len: FlagValue<i64> = vllm(&["--random-prefix-len"], Int, "TOKENS", DefaultValue::Int(0), &RANDOM,
                 "Length of a prefix that all prompts share, in addition to --random-input-len.");
             random_batch_size: i64 = vllm(&["--random-batch-size"], Int, "N", DefaultValue::Int(1), &RANDOM,
                 "Prompts per request, for embeddings and reranking. In a reranking request the first one is the query.");
@@ -156,7 +154,7 @@ flags! {
             dataset_command: Option<String> = tacho(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
                 "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
                  TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.").tagged(SETS_LOAD);
-            dataset_command_timeout: Given<Duration> = tacho(&["--dataset-command-timeout"], Seconds, "SEC", DefaultValue::Float(60.0), &CUSTOM,
+            dataset_command_timeout: FlagValue<Duration> = tacho(&["--dataset-command-timeout"], Seconds, "SEC", DefaultValue::Float(60.0), &CUSTOM,
                 "Maximum seconds between two lines of --dataset-command.").positive().needs(&["--dataset-command"]);
             map: Vec<String> = tacho(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
                 "Columns of a JSONL, CSV or Parquet file or of --dataset-command: --map prompt=question output_len=meta.len. Fields are \
@@ -209,7 +207,7 @@ impl DatasetFlags {
     }
 
     /// Whether rows come from a command or a file with mapped columns.
-    pub(crate) fn has_own_rows(&self) -> bool {
+    pub(crate) fn has_user_rows(&self) -> bool {
         self.dataset_command.is_some() || !self.map.is_empty()
     }
 
@@ -229,7 +227,7 @@ impl From<&Values> for DatasetArgs {
     fn from(v: &Values) -> Self {
         let flags = DatasetFlags::from(v);
         // `--sonnet` sets both the dataset and its path; rows of one's own are those of `custom`.
-        let name = match flags.has_own_rows() && !v.is_given("--dataset-name") {
+        let name = match flags.has_user_rows() && !v.is_set("--dataset-name") {
             _ if flags.sonnet.is_some() => "sonnet",
             true => "custom",
             false => &flags.dataset_name,
@@ -251,27 +249,6 @@ impl DatasetArgs {
     /// Whether requests are sent at the timestamps of the dataset by default.
     pub(crate) fn is_trace(&self) -> bool {
         self.kind.times == Times::All
-    }
-}
-
-impl ServeArgs {
-    /// The distributions of the lengths: those of each stage, or of the whole run.
-    pub(crate) fn length_plan(&self) -> Result<LengthPlan, tacho_workload::Error> {
-        let flags = &self.dataset.flags;
-        let of = |own: &[Option<String>; 2]| {
-            let [input, output] = [(&own[0], &flags.input_len_dist), (&own[1], &flags.output_len_dist)]
-                .map(|(own, general)| own.as_deref().or(general.as_deref()));
-            RequestLengths::parse(input, output)
-        };
-        let stages: Vec<_> = self.stages.lengths().collect();
-        let all_default = stages.iter().all(|(_, own)| own.iter().all(Option::is_none));
-        if all_default {
-            let given = flags.input_len_dist.is_some() || flags.output_len_dist.is_some();
-            let whole = given.then(|| of(&[None, None])).transpose()?;
-            return Ok(LengthPlan(whole.into_iter().map(|lengths| (0, lengths)).collect()));
-        }
-        let parts = stages.into_iter().map(|(requests, own)| Ok((requests, of(own)?)));
-        parts.collect::<Result<_, _>>().map(LengthPlan)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tacho_args::flag::{Group, group};
 
-use crate::args::shared::tags::{NEEDS_SERVER, PER_STAGE, SAVED};
+use crate::args::shared::tags::{NEEDS_SERVER, PER_STAGE, SAVED, SAVED_DEFAULT};
 
 pub(super) static SERVER: Group =
     group("server options", "options", "Address, protocol and API key; or the built-in simulator.").first(&[
@@ -129,3 +129,11 @@ pub(super) static TELEMETRY: Group = group(
     "Live view, server, GPU and host metrics, OpenTelemetry.",
 )
 .tagged(NEEDS_SERVER);
+
+pub(super) static USERS: Group = group(
+    "session load options",
+    "options",
+    "Start, concurrency and pace of sessions. Prefill limits and cancellations apply to any workload.",
+)
+.first(&["--sessions-concurrency", "--session-rate"])
+.tagged(SAVED_DEFAULT);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tacho_args::declare::*;
 use tacho_loadgen::RampUpStrategy;
 
-use super::groups::{LOAD, MODEL, WARMUP};
-use super::{OwnArgs, ServeArgs, sessions};
+use super::TachoArgs;
+use super::groups::{LOAD, MODEL, USERS, WARMUP};
 use crate::args::shared::tags::{
     NEEDS_SERVER, PER_CLASS, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD, SHAPES_LOAD, UNUSED_BY_WORKLOAD,
 };
@@ -29,7 +29,7 @@ flags! {
             request_rate: f64 = vllm(&["--request-rate"], Float, "RPS", DefaultValue::Float(f64::INFINITY), &LOAD,
                 "Mean arrival rate in requests per second (open loop). Arrival times are fixed before the run and do not wait for \
                  responses; inf sends everything at once.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD | SETS_LEVEL);
-            burstiness: Given<f64> = vllm(&["--burstiness"], Float, "SHAPE", DefaultValue::Float(1.0), &LOAD,
+            burstiness: FlagValue<f64> = vllm(&["--burstiness"], Float, "SHAPE", DefaultValue::Float(1.0), &LOAD,
                 "Shape of the gamma distribution of interarrival times. 1 is a Poisson process, below 1 is burstier, above 1 more \
                  even, inf a constant interval.").positive().tagged(PER_CLASS | SETS_LOAD | UNUSED_BY_WORKLOAD);
             probe_request_rate: f64 = vllm(&["--probe-request-rate"], Float, "RPS", DefaultValue::Float(0.0), &WARMUP,
@@ -64,62 +64,38 @@ flags! {
         PROFILER [
             profile_batch_threshold: Option<i64> = tacho(&["--profile-batch-threshold"], Int, "N", Unset, &WARMUP,
                 "Start the profiler of --profile when the server runs this many requests, by its /metrics.").at_least(1).needs(&["--profile"]);
-            profile_duration: Given<Duration> = tacho(&["--profile-duration"], Seconds, "SEC", DefaultValue::Float(5.0), &WARMUP,
+            profile_duration: FlagValue<Duration> = tacho(&["--profile-duration"], Seconds, "SEC", DefaultValue::Float(5.0), &WARMUP,
                 "Duration of such a profile. The end of the run ends it too.").positive().needs(&["--profile-batch-threshold"]);
         ]
         LIMITS [
             concurrency_ramp_up: Duration = tacho(&["--concurrency-ramp-up"], Seconds, "SEC", DefaultValue::Float(0.0), &LOAD,
                 "Seconds over which --max-concurrency is reached, at a constant rate. Requests that start together stay together where all \
                  outputs have the same length.").needs(&["--max-concurrency"]).excludes(&["--stages"]).tagged(NEEDS_SERVER | SHAPES_LOAD | SETS_LEVEL);
-            prefill_concurrency: Option<usize> = tacho(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
+            prefill_concurrency: Option<usize> = tacho(&["--prefill-concurrency"], Int, "N", Unset, &USERS,
                 "Maximum requests in prefill (sent, no first token yet).").at_least(1).tagged(SETS_LOAD | SHAPES_LOAD | SAVED_DEFAULT);
-            request_cancellation_rate: f64 = tacho(&["--request-cancellation-rate"], Float, "PERCENT", DefaultValue::Float(0.0), &sessions::USERS,
+            request_cancellation_rate: f64 = tacho(&["--request-cancellation-rate"], Float, "PERCENT", DefaultValue::Float(0.0), &USERS,
                 "Percentage of requests to cancel. Cancelled requests are counted separately, not as failures.").between(0.0, 100.0).tagged(SHAPES_LOAD);
-            request_cancellation_delay: Given<Duration> = tacho(&["--request-cancellation-delay"], Seconds, "SEC", DefaultValue::Float(0.0), &sessions::USERS,
+            request_cancellation_delay: FlagValue<Duration> = tacho(&["--request-cancellation-delay"], Seconds, "SEC", DefaultValue::Float(0.0), &USERS,
                 "Seconds after which such a request is cancelled.").needs(&["--request-cancellation-rate"]);
         ]
     }
 }
 
-impl OwnArgs {
+impl TachoArgs {
     /// Whether the run uses the simulator and no flag sets its load. The simulator shares the client's cores, and vLLM's
     /// default, a burst of 1,000 requests, would measure that contention.
-    fn has_moderate_load(&self, values: &Values) -> bool {
+    pub(super) fn has_moderate_load(&self, values: &Values) -> bool {
         self.sim && !self.strict_parity && values.first_tagged(SETS_LOAD).is_none()
     }
 }
 
 impl LoadArgs {
-    pub(super) fn read(values: &Values, own: &OwnArgs) -> Self {
+    pub(super) fn read(values: &Values, tacho: &TachoArgs) -> Self {
         let load = LoadArgs::from(values);
-        match own.has_moderate_load(values) {
+        match tacho.has_moderate_load(values) {
             true => LoadArgs { num_prompts: 100, request_rate: 10.0, ..load },
             false => load,
         }
-    }
-}
-
-impl ServeArgs {
-    /// Completes the load of `--sim`, unless flags set parts of it: a server whose latencies are well above the error of
-    /// a client on a shared machine, and lengths that keep it far from its capacity.
-    pub(super) fn fill_moderate_load(&mut self) {
-        if !self.has_moderate_load() {
-            return;
-        }
-        if self.own.sim_args.is_none() {
-            self.own.sim_profile.get_or_insert_with(|| "h100-8b".to_owned());
-        }
-        let flags = &mut self.dataset.flags;
-        for (length, tokens) in [(&mut flags.random_input_len, 256), (&mut flags.random_output_len, 32)] {
-            if !length.is_given {
-                length.value = tokens;
-            }
-        }
-    }
-
-    /// Whether the load is that of `--sim` rather than vLLM's.
-    pub(crate) fn has_moderate_load(&self) -> bool {
-        self.own.has_moderate_load(&self.values) && self.arrivals().is_empty()
     }
 }
 

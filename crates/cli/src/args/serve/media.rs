@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use tacho_args::declare::*;
-use tacho_core::AudioFormat;
 
-use super::ServeArgs;
 use crate::args::shared::tags::{NEEDS_SERVER, SAVED, SAVED_DEFAULT};
 
 pub(super) static MEDIA: Group =
     group("audio options", "tacho options", "Speech: its format, its speed and its playback.").tagged(NEEDS_SERVER);
-
-/// Bytes of a sample of PCM audio.
-const SAMPLE_BYTES: u16 = 2;
 
 flags! {
     MediaArgs {
@@ -29,14 +24,5 @@ flags! {
             omni: bool = switch(&["--omni"], &MEDIA,
                 "Accepted for commands of vLLM-Omni, where it enables the backends for speech and images. Here they always are.");
         ]
-    }
-}
-
-impl ServeArgs {
-    /// The format of generated audio without a header.
-    pub(crate) fn pcm(&self) -> AudioFormat {
-        let rate = u32::try_from(self.media.pcm_sample_rate).unwrap_or(u32::MAX);
-        let frame_bytes = SAMPLE_BYTES.saturating_mul(u16::try_from(self.media.pcm_channels).unwrap_or(1));
-        AudioFormat { rate, frame_bytes }
     }
 }

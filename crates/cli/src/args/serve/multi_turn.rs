@@ -2,7 +2,7 @@
 
 use tacho_args::declare::*;
 
-use super::ServeArgs;
+use super::DatasetFlags;
 use crate::{args::error::ArgumentError, args::shared::tags::SETS_LOAD};
 
 pub(super) static MULTI_TURN: Group = group(
@@ -54,10 +54,9 @@ pub(crate) struct MultiTurnFlags {
     clash: Option<&'static str>,
 }
 
-impl ServeArgs {
+impl MultiTurnFlags {
     /// The requested conversations, by `--multi-turn` or by the number of questions.
-    pub(crate) fn multi_turn(&self) -> Option<MultiTurnFlags> {
-        let (v, dataset) = (&self.values, &self.dataset.flags);
+    pub(super) fn read(v: &Values, dataset: &DatasetFlags) -> Option<MultiTurnFlags> {
         let flags = TurnFlags::from(v);
         let follows = dataset.dataset_name == SHARED_PREFIX && dataset.gsp_num_turns > 1;
         if !(flags.multi_turn || follows) {
@@ -75,12 +74,10 @@ impl ServeArgs {
             shared: (flags.multi_turn_prefix_global_ratio, flags.multi_turn_prefix_conversation_ratio),
             shared_turns: dataset.gsp_num_turns,
             dataset: dataset.dataset_name.clone(),
-            clash: v.given_of(clashes).next(),
+            clash: v.set_of(clashes).next(),
         })
     }
-}
 
-impl MultiTurnFlags {
     /// Whether conversations are SGLang's with shared system prompts.
     pub(crate) fn is_shared_prefix(&self) -> bool {
         self.dataset == SHARED_PREFIX
@@ -91,7 +88,7 @@ impl MultiTurnFlags {
     }
 
     pub(super) fn check(&self) -> Result<(), ArgumentError> {
-        let refused = |flag, value: String, allowed: &str| Err(ArgumentError::range(flag, value, allowed));
+        let invalid = |flag, value: String, allowed: &str| Err(ArgumentError::range(flag, value, allowed));
         if let Some(other) = self.clash {
             let flag = if self.is_shared_prefix() { "--gsp-num-turns" } else { "--multi-turn" };
             return Err(ArgumentError::Together { flag, other });
@@ -101,19 +98,19 @@ impl MultiTurnFlags {
             return Err(ArgumentError::Alone { flag: "--multi-turn", other });
         }
         if self.is_shared_prefix() && self.shared_turns < 2 {
-            return refused("--gsp-num-turns", self.shared_turns.to_string(), "2 or more with --multi-turn");
+            return invalid("--gsp-num-turns", self.shared_turns.to_string(), "2 or more with --multi-turn");
         }
         let (min, max) = self.turns;
         if min < 1 || (max < min && (self.capped || !self.is_sharegpt())) {
-            return refused("--multi-turn-min-turns", min.to_string(), "1 or more, and at most --multi-turn-max-turns");
+            return invalid("--multi-turn-min-turns", min.to_string(), "1 or more, and at most --multi-turn-max-turns");
         }
         if self.is_sharegpt() && self.capped && max == 1 {
-            return refused("--multi-turn-max-turns", max.to_string(), "2 or more, or 0 for no limit, with sharegpt");
+            return invalid("--multi-turn-max-turns", max.to_string(), "2 or more, or 0 for no limit, with sharegpt");
         }
         let (all, own) = self.shared;
         if !((0.0..1.0).contains(&all) && (0.0..1.0).contains(&own) && all + own < 1.0) {
             let value = format!("{all} and {own} for the conversation");
-            return refused("--multi-turn-prefix-global-ratio", value, "0 to 1 each, and less than 1 together");
+            return invalid("--multi-turn-prefix-global-ratio", value, "0 to 1 each, and less than 1 together");
         }
         if (self.is_sharegpt() || self.is_shared_prefix()) && all + own > 0.0 {
             return Err(ArgumentError::Alone {

@@ -35,15 +35,15 @@ impl ServeArgs {
         let head = ["subparser='bench'".to_owned(), "bench_type='serve'".to_owned(), function];
         let vllm = dump(|flag| flag.origin != Origin::Tacho);
         let tail = ["log_config_file=None".to_owned(), logging];
-        let own = dump(|flag| flag.origin == Origin::Tacho).filter(|_| !self.own.strict_parity);
-        format!("Namespace({})", joined(head.into_iter().chain(vllm).chain(tail).chain(own)))
+        let tacho = dump(|flag| flag.origin == Origin::Tacho).filter(|_| !self.tacho.strict_parity);
+        format!("Namespace({})", joined(head.into_iter().chain(vllm).chain(tail).chain(tacho)))
     }
 
     /// Every flag with its value in effect, among the other entries of vLLM's namespace.
     pub(crate) fn final_namespace(&self) -> Dict {
         let mut dict = first_entries("serve");
         let typed = self.namespace();
-        let (own, vllm): (Vec<_>, Vec<_>) = self.values.iter().partition(|(flag, _)| flag.origin == Origin::Tacho);
+        let (tacho, vllm): (Vec<_>, Vec<_>) = self.values.iter().partition(|(flag, _)| flag.origin == Origin::Tacho);
         let take = |dict: &mut Dict, dest: String| {
             let value = typed.get(&dest).cloned().unwrap_or(Value::Null);
             dict.set(dest, value);
@@ -51,7 +51,7 @@ impl ServeArgs {
         vllm.into_iter().for_each(|(flag, _)| take(&mut dict, flag.dest()));
         self.decide(&mut dict);
         dict.update(&logging_entries());
-        own.into_iter().for_each(|(flag, _)| take(&mut dict, flag.dest()));
+        tacho.into_iter().for_each(|(flag, _)| take(&mut dict, flag.dest()));
         dict
     }
 

@@ -19,8 +19,8 @@ impl ServeArgs {
         if !self.values.duplicates.is_empty() {
             notices.push(format!("Found duplicate keys {}", self.values.duplicates.join(", ")));
         }
-        if let Some(path) = &self.own.workload {
-            let unused = self.values.given().filter(|flag| flag.has(UNUSED_BY_WORKLOAD));
+        if let Some(path) = &self.tacho.workload {
+            let unused = self.values.set_flags().filter(|flag| flag.has(UNUSED_BY_WORKLOAD));
             notices.extend(unused.map(|flag| no_effect(flag.names[0], "--workload has the requests and their times")));
             if self.saved.is_none() && Path::new(path).exists() {
                 notices.push(format!(
@@ -47,11 +47,11 @@ impl ServeArgs {
             (pooling && goodput.is_some(), "--goodput", "it is defined for generated text only"),
             (textless && !pooling && tpot, "--goodput tpot", "no tokens are generated"),
             (fixed && content.extra_body.is_some(), "--extra-body", "reranking requests have fixed fields"),
-            (unstreamed && self.own.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
-            (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
+            (unstreamed && self.tacho.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
+            (self.tacho.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
             (self.media.omni, "--omni", "the backends of vLLM-Omni are always available"),
             (
-                !backend.sends_logprobs() && content.logprobs.is_some() && self.own.check_outputs.is_none(),
+                !backend.sends_logprobs() && content.logprobs.is_some() && self.tacho.check_outputs.is_none(),
                 "--logprobs",
                 "only completions send it",
             ),
@@ -63,7 +63,7 @@ impl ServeArgs {
         let (target, load, report) = (&self.target, &self.load, &self.report);
         let unramped = load.ramp_up_strategy.is_none();
         let unsaved = !(report.save_result || report.append_result);
-        let no_files = unsaved && !report.plot_timeline && !report.plot_dataset_stats && self.own.log.is_none();
+        let no_files = unsaved && !report.plot_timeline && !report.plot_dataset_stats && self.tacho.log.is_none();
         let no_adapters = target.lora_modules.is_none();
         let (itl, no_gaps) = (&report.timeline_itl_thresholds, load.request_rate.is_infinite() && unramped);
         let unset = "--ramp-up-strategy is not set";
@@ -76,7 +76,7 @@ impl ServeArgs {
                 "--served-model-name",
                 "without --model the server's own name is used",
             ),
-            (no_adapters && target.lora_assignment.is_given, "--lora-assignment", "there are no --lora-modules"),
+            (no_adapters && target.lora_assignment.is_set, "--lora-assignment", "there are no --lora-modules"),
             (
                 report.save_detailed && unsaved,
                 "--save-detailed",
@@ -87,8 +87,8 @@ impl ServeArgs {
                 "--result-filename",
                 "no result is saved without --save-result or --append-result",
             ),
-            (!report.plot_timeline && itl.is_given, "--timeline-itl-thresholds", "--plot-timeline is not set"),
-            (no_gaps && load.burstiness.is_given, "--burstiness", "at an infinite rate there are no gaps"),
+            (!report.plot_timeline && itl.is_set, "--timeline-itl-thresholds", "--plot-timeline is not set"),
+            (no_gaps && load.burstiness.is_set, "--burstiness", "at an infinite rate there are no gaps"),
         ]
     }
 }

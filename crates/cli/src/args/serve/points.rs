@@ -76,7 +76,7 @@ pub(crate) struct PointArgs {
 impl PointArgs {
     pub(super) fn read(values: &Values) -> Result<Self, ArgError> {
         let PointFlags { concurrency, rate, factor, percentiles, compare } = PointFlags::parse(values)?;
-        let flag = values.given_of([CONCURRENCY, RATE]).next();
+        let flag = values.set_of([CONCURRENCY, RATE]).next();
         Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare })
     }
 
@@ -116,19 +116,20 @@ fn list<T>(setting: Setting<'_>, read: fn(&str) -> Option<T>, allowed: &'static 
 
 impl ServeArgs {
     pub(crate) fn at(&self, load: Load) -> ServeArgs {
-        let mut own = self.clone();
-        own.points = PointArgs::default();
+        let mut point = self.clone();
+        point.points = PointArgs::default();
         match load {
             Load::Concurrency(limit) => {
-                own.load.max_concurrency = Some(limit);
-                own.load.num_prompts =
-                    self.points.factor.map_or(own.load.num_prompts, |factor| factor.saturating_mul(limit as i64));
+                point.load.max_concurrency = Some(limit);
+                point.load.num_prompts =
+                    self.points.factor.map_or(point.load.num_prompts, |factor| factor.saturating_mul(limit as i64));
             }
             Load::Rate(rate) => {
                 let num_prompts = LoadArgs::from(&self.values).num_prompts;
-                own.load = filling(LoadArgs { request_rate: rate, num_prompts, ..own.load }, &own.stops, &self.values);
+                point.load =
+                    filling(LoadArgs { request_rate: rate, num_prompts, ..point.load }, &point.stops, &self.values);
             }
         }
-        own
+        point
     }
 }

@@ -3,8 +3,6 @@
 use tacho_args::declare::*;
 use tacho_metrics::WindowRule;
 
-use super::ServeArgs;
-use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, WINDOW};
 
 pub(super) static REPEATS: Group =
@@ -33,24 +31,5 @@ impl RepeatArgs {
     pub(crate) fn window(&self) -> Option<WindowRule> {
         let rule = WindowRule { threshold: self.steady_state_threshold, min: self.steady_state_min_window };
         (!self.no_steady_state).then_some(rule)
-    }
-
-    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
-        let ServeArgs { load, own, ranks, points, .. } = args;
-        if let Some(flag) = args.values.first_tagged(WINDOW) {
-            if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {
-                return Err(ArgumentError::Alone { flag, other: "--max-concurrency" });
-            }
-            // A schedule does not fill a concurrency limit.
-            if load.request_rate.is_finite() || load.ramp_up_strategy.is_some() {
-                return Err(ArgumentError::Together { flag, other: "--request-rate" });
-            }
-        }
-        match (&own.resume, ranks.rank.or(ranks.ranks)) {
-            _ if self.runs < 2 => Ok(()),
-            (Some(_), _) => Err(ArgumentError::Together { flag: "--num-runs", other: "--resume" }),
-            (_, Some(_)) => Err(ArgumentError::Together { flag: "--num-runs", other: "--rank or --ranks" }),
-            _ => Ok(()),
-        }
     }
 }

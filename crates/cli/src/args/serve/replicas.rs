@@ -1,12 +1,8 @@
 //! Flags of `tacho serve` for several servers, and the headers that routers use.
 
-use std::collections::HashSet;
-
 use tacho_args::declare::*;
-use tacho_client::{Balance, Headers, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFTER};
-use tacho_core::secret::{is_secret_name, redact_url};
+use tacho_client::{Balance, OnReplicaFailure, REMOVED_AFTER};
 
-use super::{ServeArgs, check::bad_header};
 use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{NEEDS_SERVER, SAVED};
 
@@ -75,62 +71,16 @@ pub(super) fn expanded(text: &str) -> Result<String, ArgumentError> {
             urls.push(item.to_owned());
             continue;
         };
-        let refused = |problem: String| ArgumentError::other(format!("--base-url @{path}: {problem}"));
-        let lines = tacho_core::files::read_settings_text(path).map_err(|error| refused(error.to_string()))?;
+        let invalid = |problem: String| ArgumentError::other(format!("--base-url @{path}: {problem}"));
+        let lines = tacho_core::files::read_settings_text(path).map_err(|error| invalid(error.to_string()))?;
         let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let before = urls.len();
         urls.extend(lines.map(str::to_owned));
         if urls.len() == before {
-            return Err(refused("it has no line with an address".to_owned()));
+            return Err(invalid("it has no line with an address".to_owned()));
         }
     }
     Ok(urls.join(","))
-}
-
-impl ServeArgs {
-    pub(crate) fn balance(&self) -> Balance {
-        let bytes = usize::try_from(self.replicas.balance_prefix_len).unwrap_or(usize::MAX);
-        if self.replicas.balance == Balance::Prefix(0) { Balance::Prefix(bytes) } else { self.replicas.balance }
-    }
-}
-
-/// Checks the flags for several servers and for headers of routers.
-pub(super) fn check(args: &ServeArgs) -> Result<(), ArgumentError> {
-    let (urls, own) = (args.base_urls(), &args.replicas);
-    if args.own.strict_parity && args.target.base_url.as_deref().is_some_and(|text| split_urls(text).len() > 1) {
-        return Err(ArgumentError::Together { flag: "--strict-parity", other: "several --base-url" });
-    }
-    let mut seen = HashSet::new();
-    if let Some(twice) = urls.iter().find(|url| !seen.insert(*url)) {
-        let url = redact_url(twice);
-        return Err(ArgumentError::other(format!("--base-url names {url} twice: a replica is given once")));
-    }
-    if urls.len() > MAX_REPLICAS {
-        let count = urls.len();
-        return Err(ArgumentError::other(format!("--base-url names {count} servers: use at most {MAX_REPLICAS}")));
-    }
-    let from_file = args.values.get("--base-url").as_str().is_some_and(|text| text.starts_with('@'));
-    let several = urls.len() > 1 || own.resolve_all || from_file;
-    if let Some(flag) = args.values.given_of(["--balance", "--on-replica-failure"]).next().filter(|_| !several) {
-        return Err(ArgumentError::Alone { flag, other: "several --base-url, or --resolve-all" });
-    }
-    if args.values.is_given("--balance-prefix-len") && own.balance != Balance::Prefix(0) {
-        return Err(ArgumentError::Alone { flag: "--balance-prefix-len", other: "--balance prefix" });
-    }
-    let names = own.response_header.iter().map(|name| ("--response-header", name));
-    for (flag, name) in names.chain(own.session_header.iter().map(|name| ("--session-header", name))) {
-        let mut headers = Headers::default();
-        headers.set(name, "");
-        if headers.check().is_err() {
-            return Err(bad_header(flag, name));
-        }
-        if flag == "--response-header" && is_secret_name(name) {
-            return Err(ArgumentError::other(format!(
-                "{flag} {name}: its values may be secrets, which tacho does not store: remove it"
-            )));
-        }
-    }
-    Ok(())
 }
 
 // The help states the number.

@@ -6,8 +6,8 @@ use tacho_args::declare::*;
 use tacho_core::secret::{REDACTED, is_secret_name};
 use tacho_metrics::GoodputLimits;
 
-use super::composite::{goodput, pairs, percentile_list};
 use super::groups::{FILES, LOG, REPORT};
+use super::lists::{goodput, pairs, percentile_list};
 use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{ONE_RUN, PER_CLASS};
 
@@ -45,7 +45,7 @@ flags! {
         PLOTS [
             plot_timeline: bool = vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
                 "Write an HTML timeline of all requests next to the result, also without --save-result.");
-            timeline_itl_thresholds: Given<String> = vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", DefaultValue::Str("25,50"), &FILES,
+            timeline_itl_thresholds: FlagValue<String> = vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", DefaultValue::Str("25,50"), &FILES,
                 "Two ITL thresholds, in milliseconds, that set the colors of the timeline.");
             plot_dataset_stats: bool = vllm(&["--plot-dataset-stats"], Switch, "", Off, &FILES,
                 "Write a chart (PNG) of prompt and output lengths next to the result, also without --save-result.");

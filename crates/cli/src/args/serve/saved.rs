@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tacho_args::{Values, grammar::Parsed};
 use tacho_core::json::{ByKey, Dict, Json, OrDefault, Value, dumps};
-use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
+use tacho_core::secret::{REDACTED, is_secret_name, redact_args};
 use tacho_run::serve::SAVED_VERSION;
 use tacho_workload::read_settings;
 
@@ -45,27 +45,27 @@ pub(crate) struct Decided<'a> {
 impl ServeArgs {
     /// The settings to save with the requests, without secrets.
     pub(crate) fn settings(&self, decided: &Decided<'_>) -> Dict {
-        let mut words = Vec::new();
+        let mut args = Vec::new();
         for flag in flags(SAVED | SAVED_DEFAULT) {
             match flag {
                 "--backend" => {
-                    let alias = if self.target.backend.is_given { flag } else { "--endpoint-type" };
+                    let alias = if self.target.backend.is_set { flag } else { "--endpoint-type" };
                     let name = self.values.get(alias).as_str().unwrap_or(self.target.backend().name());
-                    words.push(format!("{flag}={name}"));
+                    args.push(format!("{flag}={name}"));
                 }
-                "--model" => words.push(format!("{flag}={}", decided.model_id)),
+                "--model" => args.push(format!("{flag}={}", decided.model_id)),
                 "--served-model-name" if decided.model_name != decided.model_id => {
-                    words.push(format!("{flag}={}", decided.model_name));
+                    args.push(format!("{flag}={}", decided.model_name));
                 }
                 "--served-model-name" => {}
-                "--ignore-eos" => words.extend(self.ignore_eos().then(|| flag.to_owned())),
-                "--cache-salt" => words.extend(decided.cache_salt.map(|salt| format!("{flag}={salt}"))),
-                "--max-concurrency" => words.extend(decided.max_concurrency.map(|max| format!("{flag}={max}"))),
-                _ => words.extend(self.values.words(flag)),
+                "--ignore-eos" => args.extend(self.ignore_eos().then(|| flag.to_owned())),
+                "--cache-salt" => args.extend(decided.cache_salt.map(|salt| format!("{flag}={salt}"))),
+                "--max-concurrency" => args.extend(decided.max_concurrency.map(|max| format!("{flag}={max}"))),
+                _ => args.extend(self.values.args(flag)),
             }
         }
         let class_headers = self.class_headers().into_iter().map(|(class, own)| (class, shown(&own))).collect();
-        let (flags, headers) = (redact_words(&words), shown(&self.target.header));
+        let (flags, headers) = (redact_args(&args), shown(&self.target.header));
         let settings = Settings { flags, headers, class_headers, digest: None };
         settings.to_json().as_dict().cloned().unwrap_or_default()
     }
@@ -108,8 +108,8 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, ArgumentErro
     for flag in flags(SAVED) {
         file.check_given(flag, values, &saved)?;
     }
-    for flag in flags(SAVED | SAVED_DEFAULT).filter(|flag| saved.is_given(flag)) {
-        if !values.is_given(flag) {
+    for flag in flags(SAVED | SAVED_DEFAULT).filter(|flag| saved.is_set(flag)) {
+        if !values.is_set(flag) {
             values.put(flag, saved.get(flag).clone());
         }
     }
@@ -150,7 +150,7 @@ impl File<'_> {
     fn check_given(&self, flag: &'static str, given: &Values, saved: &Values) -> Result<(), ArgumentError> {
         let (own, kept) = (given.get(flag), saved.get(flag));
         let has_secret = dumps(kept).contains(REDACTED);
-        match given.is_given(flag) {
+        match given.is_set(flag) {
             false if has_secret => Err(self.missing(flag, "a secret")),
             true if own != kept && !has_secret && !(flag == "--backend" && is_file(own) && is_file(kept)) => {
                 Err(self.fixed(flag))

@@ -6,7 +6,7 @@ use tacho_args::declare::*;
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
-use super::{ServeArgs, multi_turn};
+use super::{ServeArgs, groups::USERS, multi_turn};
 use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{SAVED, SAVED_DEFAULT, SETS_LENGTH, SETS_LEVEL, SETS_LOAD};
 
@@ -17,14 +17,6 @@ pub(super) static SESSIONS: Group = group(
 );
 pub(super) static PART: Group =
     group("session selection options", "options", "Sessions of the file to run, and how much of each.");
-pub(super) static USERS: Group = group(
-    "session load options",
-    "options",
-    "Start, concurrency and pace of sessions. Prefill limits and cancellations apply to any workload.",
-)
-.first(&["--sessions-concurrency", "--session-rate"])
-.tagged(SAVED_DEFAULT);
-
 flags! {
     SessionArgs {
         FLAGS [
@@ -104,8 +96,8 @@ impl ServeArgs {
 impl SessionArgs {
     /// Rejects invalid values. A saved workload may contain sessions, so limits are allowed with it.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
-        let (given, multi_turn) = (|flags: &[Flag]| args.values.given_of(names(flags)).next(), args.multi_turn());
-        let is_known = self.file.is_some() || multi_turn.is_some() || args.own.workload.is_some();
+        let (given, multi_turn) = (|flags: &[Flag]| args.values.set_of(names(flags)).next(), args.multi_turn());
+        let is_known = self.file.is_some() || multi_turn.is_some() || args.tacho.workload.is_some();
         if let (false, Some(flag)) = (is_known, given(&FLAGS[1..])) {
             return Err(ArgumentError::Alone { flag, other: "--sessions" });
         }

@@ -117,7 +117,7 @@ impl StageArgs {
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
         let Some(stages) = &self.stages else { return Ok(()) };
         let closed = self.is_closed_loop();
-        let limited = closed && args.values.is_given("--max-concurrency");
+        let limited = closed && args.values.is_set("--max-concurrency");
         let clash = limited.then_some("--max-concurrency").or(args.self_timed().then_some("--self-timed"));
         if let Some(other) = clash {
             return Err(ArgumentError::Together { flag: FLAG, other });

@@ -7,7 +7,7 @@ use tacho_core::json::float_repr;
 use tacho_record::metric::Known;
 use tacho_run::{FailureLimit, Precision};
 
-use super::{LoadArgs, ServeArgs, groups::ENDING};
+use super::{LoadArgs, groups::ENDING};
 use crate::args::error::ArgumentError;
 use crate::args::shared::tags::{SAVED, SETS_LENGTH, SETS_LOAD};
 
@@ -22,7 +22,7 @@ flags! {
             until: Option<Precision> = tacho(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
                 "Stop when the metric is known this precisely: 'p99_ttft_ms:5%' is a 95% confidence interval of +/-5%. Needs \
                  --duration as the limit; may exceed --num-prompts.").needs(&["--duration"]).tagged(SETS_LENGTH) => precision;
-            grace: Given<Duration> = tacho(&["--grace"], Seconds, "SEC", DefaultValue::Float(30.0), &ENDING,
+            grace: FlagValue<Duration> = tacho(&["--grace"], Seconds, "SEC", DefaultValue::Float(30.0), &ENDING,
                 "Seconds for requests in flight to finish after --duration or a stop rule. Later ones are not counted.");
             stop_on_failures: Option<FailureLimit> = tacho(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
                 "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.") => failure_limit;
@@ -30,13 +30,6 @@ flags! {
                 "Stop if the server cannot sustain the request rate: the queue grows by more than chance explains. Requests in flight get 2 s \
                  (or --grace) to finish, the partial result is saved; exit code 3.");
         ]
-    }
-}
-
-impl ServeArgs {
-    /// Whether requests are generated until the duration ends.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.stops.duration.is_some() && !is_counted(&self.values) && self.arrivals().is_empty()
     }
 }
 
@@ -53,19 +46,19 @@ impl StopArgs {
 
 fn precision(setting: Setting<'_>) -> Result<Option<Precision>, ArgumentError> {
     let Some(text) = setting.value.as_str() else { return Ok(None) };
-    let refused = |allowed| ArgumentError::range(setting.flag, text, allowed);
+    let invalid = |allowed| ArgumentError::range(setting.flag, text, allowed);
     let parts = text.rsplit_once(':').and_then(|(metric, share)| {
         let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
         Some((metric.trim().to_owned(), percent / 100.0))
     });
-    let (metric, share) = parts.ok_or_else(|| refused("a number and a share, such as 'p99_ttft_ms:5%'"))?;
+    let (metric, share) = parts.ok_or_else(|| invalid("a number and a share, such as 'p99_ttft_ms:5%'"))?;
     if !(share > 0.0 && share < 1.0) {
-        return Err(refused("a share of more than 0% and less than 100%"));
+        return Err(invalid("a share of more than 0% and less than 100%"));
     }
     match Known::find(&metric) {
         Some(Known::Timed(_)) => Ok(Some(Precision { metric, share })),
         Some(Known::Row(row)) if row.unit.is_rate() => Ok(Some(Precision { metric, share })),
-        _ => Err(refused("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
+        _ => Err(invalid("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
     }
 }
 
@@ -91,8 +84,8 @@ pub(super) fn filling(load: LoadArgs, stops: &StopArgs, values: &Values) -> Load
 }
 
 /// Whether the number of requests ends the run. A run until a precision takes as many as it needs.
-fn is_counted(values: &Values) -> bool {
-    values.is_given("--num-prompts") && !values.is_given("--until")
+pub(super) fn is_counted(values: &Values) -> bool {
+    values.is_set("--num-prompts") && !values.is_set("--until")
 }
 
 /// The number of requests scheduled within `duration` seconds, or `None` if it is not known in advance.
@@ -121,7 +114,7 @@ mod tests {
     }
 
     fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, ArgumentError>, text: &str) -> Option<T> {
-        reader(Setting { flag: "--x", value: &text.into(), is_given: true }).ok().flatten()
+        reader(Setting { flag: "--x", value: &text.into(), is_set: true }).ok().flatten()
     }
 
     #[test]

@@ -4,8 +4,8 @@ use tacho_args::flag::{Flag, Group, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
-    content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions, stages, stops, target,
-    telemetry,
+    content, dataset, load, media, multi_turn, points, repeats, replicas, report, sessions, stages, stops, tacho,
+    target, telemetry,
 };
 use crate::args::shared::history::{self, HISTORY};
 use crate::args::shared::sign_in::{self, SIGN_IN};
@@ -34,7 +34,7 @@ pub(crate) static TABLE: Table = Table {
 pub(crate) const GROUPS: &[&Group] = &[
     &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
     &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING, &media::MEDIA,
-    &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
+    &sessions::SESSIONS, &sessions::PART, &USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
     &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
     &ranks::GROUP, &HISTORY,
 ];
@@ -65,7 +65,7 @@ pub(crate) static PREDICT: Table = Table {
         --sim-profile --num-prompts --request-rate --max-concurrency --burstiness --seed --dataset-name \
         --dataset-path --random-input-len --random-output-len --sessions --metric-percentiles --goodput \
         --fail-if --save-result --result-dir",
-    refused: NEEDS_SERVER,
+    rejected: NEEDS_SERVER,
     implied: &["--sim"],
     ..TABLE
 };
@@ -101,27 +101,27 @@ const VLLM: &[Flag] = rows!(
 const OURS: &[Flag] = rows!(
     target::KEYS,
     sign_in::FLAGS,
-    own::SIMULATOR,
+    tacho::SIMULATOR,
     load::LONGEST,
     dataset::SPEED_BENCH_ROWS,
     load::PROFILER,
-    own::WORKLOAD,
+    tacho::WORKLOAD,
     dataset::CACHED,
-    own::SERVER_CACHE,
+    tacho::SERVER_CACHE,
     load::LIMITS,
     dataset::FURTHER,
     media::FLAGS,
-    own::CLIENT,
+    tacho::CLIENT,
     report::PAGE,
     VIEWS,
-    own::COSTS,
-    own::SCRAPING,
+    tacho::COSTS,
+    tacho::SCRAPING,
     telemetry::SAMPLING,
-    own::STATED,
+    tacho::STATED,
     report::FILES_ROWS,
     stages::FLAGS,
     stops::FLAGS,
-    own::LOGGING,
+    tacho::LOGGING,
     report::CONSOLE,
 );
 

@@ -8,8 +8,8 @@ use tacho_client::BackendKind;
 use tacho_core::secret::Secret;
 use tacho_run::LoraAssignment;
 
-use super::composite::pairs;
 use super::groups::{MODEL, SERVER};
+use super::lists::pairs;
 use crate::args::shared::sign_in::SignInArgs;
 use crate::args::shared::tags::{NEEDS_SERVER, PER_CLASS, PER_STAGE, SAVED};
 
@@ -25,7 +25,7 @@ flags! {
                 "Deprecated: has no effect. tacho never runs code from a model repository.");
         ]
         ADDRESS [
-            backend: Given<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", DefaultValue::Str("openai"), &SERVER,
+            backend: FlagValue<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", DefaultValue::Str("openai"), &SERVER,
                 "Wire protocol of the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
                  chat completions; openai-responses: responses; openai-audio: transcriptions or translations; \
                  openai-realtime: transcriptions while audio is sent, over a WebSocket; \
@@ -41,7 +41,7 @@ flags! {
             host: String = vllm(&["--host"], Str, "HOST", DefaultValue::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.").tagged(NEEDS_SERVER);
             port: i64 = vllm(&["--port"], Int, "PORT", DefaultValue::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0).tagged(NEEDS_SERVER);
             /// Defaults to the backend's endpoint.
-            endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", DefaultValue::Str("/v1/completions"), &SERVER,
+            endpoint: FlagValue<String> = vllm(&["--endpoint"], Str, "PATH", DefaultValue::Str("/v1/completions"), &SERVER,
                 "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
                  /v1/chat/completions, openai-embeddings /v1/embeddings.").tagged(SAVED);
             header: Vec<(String, String)> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
@@ -64,7 +64,7 @@ flags! {
                 "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.").tagged(SAVED);
             lora_modules: Option<Vec<String>> = vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
                 "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.").tagged(PER_STAGE | SAVED);
-            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", DefaultValue::Str("random"), &MODEL,
+            lora_assignment: FlagValue<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&LoraAssignment::NAMES), "HOW", DefaultValue::Str("random"), &MODEL,
                 "Assignment of adapters to requests.") => lora_assignment;
         ]
         SETUP [
@@ -88,18 +88,18 @@ fn known_backend(setting: Setting<'_>) -> Result<Option<BackendKind>, Error> {
     known.map(Some).map_err(|error| Error::Refused(Box::new(error)))
 }
 
-fn backend(setting: Setting<'_>) -> Result<Given<BackendKind>, Error> {
+fn backend(setting: Setting<'_>) -> Result<FlagValue<BackendKind>, Error> {
     let value = known_backend(setting)?.expect("the flag has a default");
-    Ok(Given { value, is_given: setting.is_given })
+    Ok(FlagValue { value, is_set: setting.is_set })
 }
 
-fn lora_assignment(setting: Setting<'_>) -> Result<Given<LoraAssignment>, Error> {
-    Ok(Given { value: named(setting), is_given: setting.is_given })
+fn lora_assignment(setting: Setting<'_>) -> Result<FlagValue<LoraAssignment>, Error> {
+    Ok(FlagValue { value: named(setting), is_set: setting.is_set })
 }
 
 impl TargetArgs {
     /// The backend. The deprecated flag applies if the flag itself is not set.
     pub(crate) fn backend(&self) -> BackendKind {
-        self.endpoint_type.filter(|_| !self.backend.is_given).unwrap_or(self.backend.value)
+        self.endpoint_type.filter(|_| !self.backend.is_set).unwrap_or(self.backend.value)
     }
 }

@@ -61,8 +61,8 @@ fn named(setting: Setting<'_>) -> Option<String> {
 
 impl EngineArgs {
     /// The given engine flags that have a row, by their first names.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
-        self.values.given().filter(|flag| flag.origin == Origin::Engine).map(|flag| flag.names[0])
+    pub(crate) fn set_flags(&self) -> impl Iterator<Item = &'static str> {
+        self.values.set_flags().filter(|flag| flag.origin == Origin::Engine).map(|flag| flag.names[0])
     }
 
     /// Without an engine's own parser, a flag that has no row is an error.

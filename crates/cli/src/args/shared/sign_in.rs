@@ -43,8 +43,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FLAGS.iter().map(|flag| flag.names[0])
 }
 
-pub(crate) fn words(values: &Values) -> Vec<String> {
-    names().flat_map(|name| values.words(name)).collect()
+pub(crate) fn args(values: &Values) -> Vec<String> {
+    names().flat_map(|name| values.args(name)).collect()
 }
 
 impl SignInArgs {

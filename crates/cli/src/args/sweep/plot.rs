@@ -28,7 +28,7 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     PlotFlags? {
         FLAGS [
-            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
+            directories: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
             fig_dir: String = vllm(&["--fig-dir"], Str, "DIR", DefaultValue::Str(""), &FIGURE, "Directory of figures, inside that of the sweep (default: the same).");
             fig_by: Commas = vllm(&["--fig-by"], Str, "KEYS", DefaultValue::Str(""), &OPTIONS, "Variables with a figure per value, separated by commas.");
             row_by: Commas = vllm(&["--row-by"], Str, "KEYS", DefaultValue::Str(""), &OPTIONS, "Variables with a row of panels per value.");
@@ -68,7 +68,7 @@ pub(crate) struct PlotArgs {
 impl PlotArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PlotFlags::parse(v)?;
-        let directory = only_directory(flags.words, &TABLE)?;
+        let directory = only_directory(flags.directories, &TABLE)?;
         let one_curve = || flags.strict_parity.then(Vec::new);
         let spec = SweepPlotSpec {
             fig_by: flags.fig_by.0,
@@ -107,8 +107,8 @@ impl FromWord for Commas {
     }
 }
 
-pub(super) fn only_directory(mut words: Vec<PathBuf>, table: &Table) -> Result<PathBuf, ArgError> {
-    words.pop().ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
+pub(super) fn only_directory(mut directories: Vec<PathBuf>, table: &Table) -> Result<PathBuf, ArgError> {
+    directories.pop().ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
 }
 
 fn filters(setting: Setting<'_>) -> Result<Vec<Filter>, ArgumentError> {

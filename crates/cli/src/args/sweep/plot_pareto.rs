@@ -23,12 +23,12 @@ pub(crate) static TABLE: Table = Table {
 flags! {
     ParetoFlags {
         FLAGS [
-            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
-            user_count_var: Given<String> = vllm(&["--user-count-var"], Str, "KEY", DefaultValue::Str("max_concurrency"), &OPTIONS,
+            directories: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
+            user_count_var: FlagValue<String> = vllm(&["--user-count-var"], Str, "KEY", DefaultValue::Str("max_concurrency"), &OPTIONS,
                 "Key with the number of users (max_concurrent_requests if it is missing): tok/s/user is the output throughput divided by it. If unset, 1000 / mean TPOT.");
             gpu_count_var: Option<String> = vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
                 "Key with the number of GPUs (default: num_gpus, gpu_count, or the product of the parallel sizes).");
-            label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", DefaultValue::Str("max_concurrency,gpu_count"), &OPTIONS,
+            label_by: FlagValue<Commas> = vllm(&["--label-by"], Str, "KEYS", DefaultValue::Str("max_concurrency,gpu_count"), &OPTIONS,
                 "Keys to write at the points of the frontier, separated by commas. If unset, what was swept.");
             dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the path of the figure without drawing it.");
             svg: bool = tacho(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
@@ -52,11 +52,11 @@ impl ParetoArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = ParetoFlags::from(v);
         Ok(ParetoArgs {
-            directory: only_directory(flags.words, &TABLE)?,
+            directory: only_directory(flags.directories, &TABLE)?,
             spec: ParetoSpec {
-                user_count: flags.user_count_var.is_given.then_some(flags.user_count_var.value),
+                user_count: flags.user_count_var.is_set.then_some(flags.user_count_var.value),
                 gpu_count: flags.gpu_count_var,
-                label_by: (flags.strict_parity || flags.label_by.is_given).then_some(flags.label_by.value.0),
+                label_by: (flags.strict_parity || flags.label_by.is_set).then_some(flags.label_by.value.0),
                 strict: flags.strict_parity,
             },
             dry_run: flags.dry_run,

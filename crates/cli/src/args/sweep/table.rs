@@ -12,9 +12,9 @@ static COMMANDS: Group = group("command options", "options", "Server and client 
 static OPTIONS: Group = group("options", "options", "Repetitions and output directory.");
 static WORKLOAD: Group = group("workload options", "workload options", "Load levels to explore.");
 static SLA: Group = group("sla options", "sla options", "SLOs and the search.");
-static OWN: Group = group("tacho options", "tacho options", "Simulator, parity and live view.");
+static TACHO: Group = group("tacho options", "tacho options", "Simulator, parity and live view.");
 
-const VARIABLES: &[&str] = &["request_rate", "max_concurrency", "sessions_concurrency"];
+const VARIABLES: &[&str] = &LoadVariable::NAMES;
 
 flags! {
     /// Output directory, repetitions, and live view.
@@ -28,7 +28,7 @@ flags! {
                 "Directory of this experiment in it (default: the current time).");
         ]
         RUNS [
-            num_runs: Given<usize> = vllm(&["--num-runs"], Int, "N", DefaultValue::Int(3), &OPTIONS, "Runs per combination.").at_least(1);
+            num_runs: FlagValue<usize> = vllm(&["--num-runs"], Int, "N", DefaultValue::Int(3), &OPTIONS, "Runs per combination.").at_least(1);
         ]
         ENDING [
             dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands without running them.");
@@ -50,7 +50,7 @@ flags! {
                 "Command to run after each benchmark (default: reset the server's caches).");
         ]
         PARAMETERS [
-            server_ready_timeout: Given<u64> = vllm(&["--server-ready-timeout"], Int, "SEC", DefaultValue::Int(300), &COMMANDS,
+            server_ready_timeout: FlagValue<u64> = vllm(&["--server-ready-timeout"], Int, "SEC", DefaultValue::Int(300), &COMMANDS,
                 "Seconds that a server may take to become ready. A server that runs already is not waited for unless this is set.").between(0.0, MAX_SECONDS);
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server: a list of objects, or an object of named ones.");
@@ -66,7 +66,7 @@ flags! {
                 "Continue after a failed run. It is recorded, and the exit code is 1.");
         ]
         OURS [
-            sim: bool = switch(&["--sim"], &OWN, "Use the built-in simulator as the server. Its parameters are those of tacho sim.");
+            sim: bool = switch(&["--sim"], &TACHO, "Use the built-in simulator as the server. Its parameters are those of tacho sim.");
         ]
         ..output: OutputArgs;
         ..ranks: RankArgs;
@@ -75,9 +75,9 @@ flags! {
 
 /// Strict parity with vLLM; `exit` reads it from the command line.
 const STRICT_PARITY: Flag =
-    switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default.");
+    switch(&["--strict-parity"], &TACHO, "Behave like vLLM's command even where tacho deviates by default.");
 
-const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&OWN), live::HTTP.within(&OWN)];
+const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&TACHO), live::HTTP.within(&TACHO)];
 
 /// vLLM's flags of a sweep over servers and clients, in vLLM's order.
 const CLIENT: &[Flag] = rows!(COMMANDS_ROWS, OUTPUT, PARAMETERS, DIRECTORY, RUNS, REPEATS, ENDING);
@@ -89,7 +89,7 @@ pub(crate) static SERVE: Table = Table {
         "tacho sweep serve --sim --bench-cmd 'tacho serve --num-prompts 50' --bench-params bench.json",
         "the simulator under several loads",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &OWN, &ranks::GROUP, &HISTORY],
+    groups: &[&COMMANDS, &OPTIONS, &TACHO, &ranks::GROUP, &HISTORY],
     flags: rows!(&[HELP], CLIENT, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     ..Table::PLAIN
 };
@@ -101,7 +101,7 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
         "tacho sweep serve_workload --sim --bench-cmd 'tacho serve --num-prompts 50' --workload-iters 5",
         "five levels between one request at a time and all at once",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN, &ranks::GROUP, &HISTORY],
+    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &TACHO, &ranks::GROUP, &HISTORY],
     flags: rows!(&[HELP], CLIENT, WORKLOAD_FLAGS, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     ..Table::PLAIN
 };
@@ -109,7 +109,7 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
 flags! {
     WorkloadFlags {
         WORKLOAD_FLAGS [
-            workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
+            workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => named;
             workload_iters: usize = vllm(&["--workload-iters"], Int, "N", DefaultValue::Int(10), &WORKLOAD,
                 "Load levels to explore, including the two that find the ends of the range.").at_least(2);
         ]
@@ -123,7 +123,7 @@ pub(crate) static SERVE_SLA: Table = Table {
         "tacho sweep serve_sla --sim --bench-cmd 'tacho serve --num-prompts 200' --sla-params sla.json",
         "with [{\"p99_ttft_ms\": \"<=200\"}] in sla.json",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP, &HISTORY],
+    groups: &[&COMMANDS, &OPTIONS, &SLA, &TACHO, &ranks::GROUP, &HISTORY],
     flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, VIEWS, ranks::FLAGS, history::FLAGS),
     basics: "\
         --serve-cmd --bench-cmd --sim --serve-params --bench-params --sla-params --sla-variable --sla-tolerance \
@@ -137,8 +137,8 @@ flags! {
         SLA_FLAGS [
             sla_params: Option<String> = vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
                 "JSON file with SLOs: a list of objects of conditions such as {\"p99_ttft_ms\": \"<=200\"}.");
-            sla_variable: LoadVariable = vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &SLA, "Variable to search.") => load_variable;
-            sla_iters: Given<usize> = vllm(&["--sla-iters"], Int, "N", DefaultValue::Int(10), &SLA,
+            sla_variable: LoadVariable = vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", DefaultValue::Str("request_rate"), &SLA, "Variable to search.") => named;
+            sla_iters: FlagValue<usize> = vllm(&["--sla-iters"], Int, "N", DefaultValue::Int(10), &SLA,
                 "Load levels to explore without SLOs, as serve_workload does.").at_least(2);
             sla_tolerance: f64 = tacho(&["--sla-tolerance"], Float, "FRACTION", DefaultValue::Float(0.02), &SLA,
                 "Precision of the answer: 0.02 stops when its 95% range is within +/-4.5%, other values in proportion. 0 searches in \
@@ -152,14 +152,6 @@ flags! {
     }
 }
 
-fn load_variable(setting: Setting<'_>) -> LoadVariable {
-    match setting.value.as_str() {
-        Some("max_concurrency") => LoadVariable::MaxConcurrency,
-        Some("sessions_concurrency") => LoadVariable::Sessions,
-        _ => LoadVariable::RequestRate,
-    }
-}
-
 pub(crate) static STARTUP: Table = Table {
     command: "tacho sweep startup",
     about: "Benchmark the start-up of an engine under every combination of parameter sets.",
@@ -167,7 +159,7 @@ pub(crate) static STARTUP: Table = Table {
         "tacho sweep startup --startup-cmd 'vllm bench startup --model MODEL' --serve-params serve.json",
         "start-up times over engine settings",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &OWN, &HISTORY],
+    groups: &[&COMMANDS, &OPTIONS, &TACHO, &HISTORY],
     flags: rows!(&[HELP], STARTUP_FLAGS, DIRECTORY, ONE_RUN, OUTPUT, ENDING, VIEWS, history::FLAGS),
     ..Table::PLAIN
 };
@@ -175,7 +167,7 @@ pub(crate) static STARTUP: Table = Table {
 flags! {
     StartupSweepArgs {
         STARTUP_FLAGS [
-            startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", DefaultValue::Str("vllm bench startup"), &COMMANDS,
+            startup_cmd: FlagValue<String> = vllm(&["--startup-cmd"], Str, "COMMAND", DefaultValue::Str("vllm bench startup"), &COMMANDS,
                 "Command that benchmarks the start-up. If unset, tacho runs its own start-up benchmark.");
             serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server. Those that the benchmark does not have are skipped.");

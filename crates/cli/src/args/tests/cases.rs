@@ -241,5 +241,5 @@ proptest! {
 #[test]
 fn sessions_of_a_file_can_be_the_load_of_a_capacity() {
     let words = "capacity --sim --slo p99_ttft<=200ms --by sessions --sessions trace.jsonl";
-    parse_words(&words.split(' ').collect::<Vec<_>>()).unwrap();
+    parse_args(&words.split(' ').collect::<Vec<_>>()).unwrap();
 }

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn with_file(name: &str, text: &str, words: &[&str]) -> Result<ServeArgs, ArgError> {
+fn with_file(name: &str, text: &str, args: &[&str]) -> Result<ServeArgs, ArgError> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, text).unwrap();
-    serve(&[words, &["--config", path.to_str().unwrap()]].concat())
+    serve(&[args, &["--config", path.to_str().unwrap()]].concat())
 }
 
 #[test]

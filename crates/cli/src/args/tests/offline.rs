@@ -15,8 +15,8 @@ const COMMANDS: [(&str, &Table); 4] = [
     ("mm-processor", &mm_processor::TABLE),
 ];
 
-fn throughput_args(words: &[&str]) -> Result<throughput::ThroughputArgs, ArgError> {
-    throughput::ThroughputArgs::read(&values(&[&["throughput"], words].concat())?)
+fn throughput_args(args: &[&str]) -> Result<throughput::ThroughputArgs, ArgError> {
+    throughput::ThroughputArgs::read(&values(&[&["throughput"], args].concat())?)
 }
 
 fn rows(table: &'static Table, origin: Origin) -> Vec<&'static Flag> {
@@ -53,12 +53,12 @@ fn engine_words_are_handed_on_as_typed() {
     let typed = "--max_model_len 2k --n 2 --new-flag a b -O3 --enforce-eager -tp=2 --compilation-config.mode 3 \
                  --num-prompts 7 --gpu-memory-u 0.5 --new-flag=c --max-num-s 4";
     let args = throughput_args(&typed.split(' ').collect::<Vec<_>>()).unwrap();
-    let words = "--max-model-len 2k --new-flag a b -O3 --enforce-eager -tp=2 --gpu-memory-u 0.5 --new-flag=c \
+    let argv = "--max-model-len 2k --new-flag a b -O3 --enforce-eager -tp=2 --gpu-memory-u 0.5 --new-flag=c \
                  --max-num-seqs 4 --compilation-config";
-    let expected: Vec<&str> = words.split(' ').chain([r#"{"mode": 3}"#]).collect();
+    let expected: Vec<&str> = argv.split(' ').chain([r#"{"mode": 3}"#]).collect();
     // Folded options come last, as in vLLM's parser.
     let values = &args.common.engine.values;
-    assert_eq!(values.engine_words, expected);
+    assert_eq!(values.engine_args, expected);
     assert_eq!(values.unknown[..4], ["--new-flag", "a", "b", "-O3"]);
     assert_eq!(values.duplicates, ["--new-flag"]);
     assert_eq!((args.common.n, args.num_prompts, args.common.engine.tensor_parallel_size), (2, 7, 2));
@@ -66,23 +66,23 @@ fn engine_words_are_handed_on_as_typed() {
 
 #[test]
 fn without_an_engine_to_know_them_unknown_flags_are_refused() {
-    for words in [&["throughput", "--backend", "sim", "--new-flag"][..], &["latency", "--sim", "--new-flag"]] {
-        let error = parse_words(words).unwrap_err();
+    for args in [&["throughput", "--backend", "sim", "--new-flag"][..], &["latency", "--sim", "--new-flag"]] {
+        let error = parse_args(args).unwrap_err();
         assert!(error.to_string().contains("unrecognized arguments: --new-flag"), "{error}");
     }
-    assert!(parse_words(&["latency", "stray"]).is_err());
+    assert!(parse_args(&["latency", "stray"]).is_err());
 }
 
 #[test]
 fn nothing_to_measure_is_a_mistake_of_the_command_line() {
-    for words in [
+    for args in [
         &["latency", "--num-iters", "0"][..],
         &["startup", "--num-iters-cold", "0"],
         &["throughput", "--num-runs", "0"],
         &["mm-processor", "--num-prompts", "0"],
     ] {
-        let error = parse_words(words).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("{} 0 is out of range: use 1", words[1])), "{error}");
+        let error = parse_args(args).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{} 0 is out of range: use 1", args[1])), "{error}");
     }
 }
 
@@ -91,11 +91,11 @@ fn refusals_are_vllms() {
     let mut seen = 0;
     for case in golden_json("cli/invalid.json").as_array().unwrap() {
         let argv = golden_argv(case);
-        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
-        if words.len() < 3 || words[0] != "bench" || !COMMANDS.iter().any(|(name, _)| *name == words[1]) {
+        let args: Vec<&str> = argv.iter().map(String::as_str).collect();
+        if args.len() < 3 || args[0] != "bench" || !COMMANDS.iter().any(|(name, _)| *name == args[1]) {
             continue;
         }
-        let error = parse_words(&words).map(|_| ()).expect_err("vLLM refuses it").to_string();
+        let error = parse_args(&args).map(|_| ()).expect_err("vLLM refuses it").to_string();
         let theirs = case["message"].as_str().unwrap();
         let theirs = theirs.split_once("rror: ").unwrap().1;
         // tacho's list of choices continues after vLLM's.
@@ -108,8 +108,8 @@ fn refusals_are_vllms() {
 
 #[test]
 fn legacy_lengths_count_where_none_of_the_new_ones_is_given() {
-    let lengths = |words: &[&str]| {
-        let args = throughput_args(words).unwrap();
+    let lengths = |argv: &[&str]| {
+        let args = throughput_args(argv).unwrap();
         args.random_lengths()
     };
     assert_eq!(lengths(&["--input-len", "16", "--prefix-len", "3"]), [16, 128, 3]);

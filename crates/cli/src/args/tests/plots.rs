@@ -36,9 +36,9 @@ fn plot_flags_are_vllms() {
 
 #[test]
 fn strict_parity_draws_one_curve_unless_curves_are_asked_for() {
-    let curves = |words: &[&str]| {
-        let words = [&["sweep", "plot", "x"], words].concat();
-        plot::PlotArgs::read(&values(&words).unwrap()).unwrap().spec.curve_by
+    let curves = |args: &[&str]| {
+        let args = [&["sweep", "plot", "x"], args].concat();
+        plot::PlotArgs::read(&values(&args).unwrap()).unwrap().spec.curve_by
     };
     assert_eq!(curves(&[]), None);
     assert_eq!(curves(&["--strict-parity"]), Some(vec![]));
@@ -49,7 +49,7 @@ fn strict_parity_draws_one_curve_unless_curves_are_asked_for() {
 fn repeated_flags_add_up_and_words_may_stand_anywhere() {
     let (a, b, c) = ("p99_ttft_ms", "mean_itl_ms", "request_throughput");
     let rules = [format!("{a}:1%"), format!("{b}:2ms"), format!("{c}:3%")];
-    let words = [
+    let argv = [
         "gate",
         "--max-regression",
         &rules[0],
@@ -61,15 +61,15 @@ fn repeated_flags_add_up_and_words_may_stand_anywhere() {
         "x",
         "y",
     ];
-    let args = GateArgs::read(&values(&words).unwrap()).unwrap();
+    let args = GateArgs::read(&values(&argv).unwrap()).unwrap();
     assert_eq!(args.rules.iter().map(|rule| rule.key.as_str()).collect::<Vec<_>>(), [a, b, c]);
-    assert!(parse_words(&["gate", "x", "y", "--max-regression", "p99_tfft_ms:5%"]).is_err(), "no such number");
-    assert!(parse_words(&["compare", "a", "--metrics", "total_input_tokens"]).is_err(), "neither way is better");
-    assert!(parse_words(&["serve", "--percentile-metrics", "ttft,tpt"]).is_err(), "no such metric");
+    assert!(parse_args(&["gate", "x", "y", "--max-regression", "p99_tfft_ms:5%"]).is_err(), "no such number");
+    assert!(parse_args(&["compare", "a", "--metrics", "total_input_tokens"]).is_err(), "neither way is better");
+    assert!(parse_args(&["serve", "--percentile-metrics", "ttft,tpt"]).is_err(), "no such metric");
     assert_eq!((args.base[0].to_str(), args.new[0].to_str()), (Some("x"), Some("y")));
     let args = CompareArgs::read(&values(&["compare", "a", "-f", "b", "-f", "c"]).unwrap()).unwrap();
     assert_eq!(args.files.len(), 3);
-    assert!(parse_words(&["compare"]).is_err() && parse_words(&["report"]).is_err());
-    assert!(parse_words(&["compare", "a", "--confidence", "50"]).is_err());
-    assert!(parse_words(&["serve", "word"]).is_err());
+    assert!(parse_args(&["compare"]).is_err() && parse_args(&["report"]).is_err());
+    assert!(parse_args(&["compare", "a", "--confidence", "50"]).is_err());
+    assert!(parse_args(&["serve", "word"]).is_err());
 }

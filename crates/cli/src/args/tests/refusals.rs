@@ -8,8 +8,8 @@ use crate::args::help::suggest::advice;
 
 /// The error report of a command line, with its hints.
 fn report(line: &str) -> String {
-    let words = tacho_core::command::words(line).unwrap();
-    match parse(words.iter().map(Into::into)) {
+    let args = tacho_core::command::split(line).unwrap();
+    match parse(args.iter().map(Into::into)) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.report() + &advice(COMMANDS, &error),
     }
@@ -44,7 +44,7 @@ fn a_misspelt_key_flag_does_not_show_its_value() {
 
 #[test]
 fn urls_follow_host_backend_and_parity() {
-    let url = |words: &[&str]| serve(words).unwrap().api_url();
+    let url = |args: &[&str]| serve(args).unwrap().api_url();
     assert_eq!(url(&["--host", "::1", "--port", "7"]), "http://[::1]:7/v1/completions");
     assert_eq!(url(&["--backend", "openai-chat"]), "http://127.0.0.1:8000/v1/chat/completions");
     assert_eq!(url(&["--base-url", "https://h/x/"]), "https://h/x/v1/completions");
@@ -55,7 +55,7 @@ fn urls_follow_host_backend_and_parity() {
 
 #[test]
 fn flags_without_effect_are_announced() {
-    let said = |words: &[&str]| serve(words).unwrap().notices();
+    let said = |args: &[&str]| serve(args).unwrap().notices();
     assert_eq!(said(&["--model", "m", "--served-model-name", "s"]), [""; 0]);
     assert_eq!(
         said(&["--backend=openai-chat", "--logprobs=1"]),
@@ -66,7 +66,7 @@ fn flags_without_effect_are_announced() {
     assert!(
         said(&["--base-url", "http://a,http://b", "--ca-file", "ca.pem"])[0].starts_with("--ca-file has no effect")
     );
-    for words in [
+    for args in [
         &["--trust-remote-code"][..],
         &["--ramp-up-end-rps", "1"],
         &["--served-model-name", "s"],
@@ -74,7 +74,7 @@ fn flags_without_effect_are_announced() {
         &["--save-detailed"],
         &["--burstiness", "2"],
     ] {
-        assert!(said(words)[0].starts_with(words[0]), "{words:?}");
+        assert!(said(args)[0].starts_with(args[0]), "{args:?}");
     }
 }
 
@@ -94,8 +94,8 @@ fn pooling_drops_what_is_about_generated_text() {
 
 #[test]
 fn dataset_flags_are_read() {
-    let words = ["--dataset-name", "custom", "--dataset-path", "x.jsonl", "--num-prompts", "0", "--disable-shuffle"];
-    let args = serve(&words).unwrap();
+    let argv = ["--dataset-name", "custom", "--dataset-path", "x.jsonl", "--num-prompts", "0", "--disable-shuffle"];
+    let args = serve(&argv).unwrap();
     assert!(args.dataset.flags.disable_shuffle && !args.dataset.flags.no_oversample);
     assert!(!args.ignore_eos() && !args.self_timed());
     assert!(serve(&[]).unwrap().ignore_eos());
@@ -133,8 +133,8 @@ fn keys_and_addresses_may_be_given_as_elsewhere() {
     let pooling = serve(&["--base-url", "http://h/v1", "--backend", "vllm-pooling"]).unwrap();
     assert_eq!(pooling.api_url(), "http://h/v1/pooling");
     assert_eq!(serve(&["--endpoint-type", "openai-chat"]).unwrap().target.backend().name(), "openai-chat");
-    assert!(parse_words(&["latency", "--sim", "-O0"]).is_ok());
-    assert!(parse_words(&["benchmark_serving.py", "--sim"]).is_ok());
+    assert!(parse_args(&["latency", "--sim", "-O0"]).is_ok());
+    assert!(parse_args(&["benchmark_serving.py", "--sim"]).is_ok());
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn values_at_their_bounds_are_taken() {
         assert!(said.contains("--audio-speed"), "{speed}: {said}");
     }
     assert!(serve(&["--timeout", "0.5", "--metrics-interval", "0", "--probe-request-rate", "0.5"]).is_ok());
-    assert!(parse_words(&["sim", "--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
+    assert!(parse_args(&["sim", "--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
     let ramp = ["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "5", "--ramp-up-end-rps", "5"];
     assert!(serve(&ramp).is_ok());
     let args = serve(&["--random-range-ratio", "0.25", "--metric-percentiles", "0, 99.9,100"]).unwrap();
@@ -155,8 +155,8 @@ fn values_at_their_bounds_are_taken() {
 
 #[test]
 fn the_simulator_has_a_moderate_load_unless_one_is_given() {
-    let of = |words: &[&str]| {
-        let args = serve(words).unwrap();
+    let of = |argv: &[&str]| {
+        let args = serve(argv).unwrap();
         (args.load.num_prompts, args.load.request_rate)
     };
     let burst = (1000, f64::INFINITY);
@@ -167,12 +167,12 @@ fn the_simulator_has_a_moderate_load_unless_one_is_given() {
     assert_eq!(of(&["--sim", "--max-concurrency", "8"]), burst);
     assert_eq!(of(&["--sim", "--request-rate", "5"]), (1000, 5.0));
     assert_eq!(of(&["--sim", "--sweep-request-rate", "5"]), burst);
-    let namespace = |words: &[&str]| serve(words).unwrap().final_namespace();
+    let namespace = |argv: &[&str]| serve(argv).unwrap().final_namespace();
     assert_eq!(namespace(&["--sim"]).get("num_prompts").unwrap().as_i64(), Some(100));
     assert_eq!(namespace(&[]).get("num_prompts").unwrap().as_i64(), Some(1000));
-    let filled = |words: &[&str]| {
-        let args = serve(words).unwrap();
-        (args.own.sim_profile.clone(), args.dataset.input_len(), args.dataset.output_len())
+    let filled = |argv: &[&str]| {
+        let args = serve(argv).unwrap();
+        (args.tacho.sim_profile.clone(), args.dataset.input_len(), args.dataset.output_len())
     };
     assert_eq!(filled(&["--sim"]), (Some("h100-8b".to_owned()), 256, 32));
     assert_eq!(
@@ -186,11 +186,11 @@ fn the_simulator_has_a_moderate_load_unless_one_is_given() {
 
 #[test]
 fn texts_that_no_header_can_hold_name_their_flag() {
-    for words in
+    for args in
         [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
     {
-        let error = message(&words);
-        assert!(error.starts_with(&format!("{}: the header ", words[0])) && !error.contains("a\nb"), "{error}");
+        let error = message(&args);
+        assert!(error.starts_with(&format!("{}: the header ", args[0])) && !error.contains("a\nb"), "{error}");
     }
     assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());
 }

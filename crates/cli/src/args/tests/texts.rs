@@ -95,7 +95,7 @@ fn help_of_a_command_is_that_of_its_flag() {
 
 #[test]
 fn an_unknown_command_is_answered_with_the_way_to_all_commands() {
-    let error = parse_words(&["nope"]).unwrap_err();
+    let error = parse_args(&["nope"]).unwrap_err();
     let report = error.report() + &crate::args::help::suggest::advice(COMMANDS, &error);
     assert!(report.ends_with("invalid choice: 'nope'\nhint: tacho -h lists them"), "{report}");
 }
@@ -258,7 +258,7 @@ fn every_topic_that_examples_name_is_there() {
 }
 
 /// The words of a command line: single quotes are the only quotes in examples.
-fn words_of(line: &str) -> Vec<String> {
+fn args_of(line: &str) -> Vec<String> {
     let line = line.split([';', '|']).next().unwrap_or_default();
     let mut words = vec![String::new()];
     for (at, part) in line.split('\'').enumerate() {
@@ -276,8 +276,8 @@ fn the_examples_of_the_help_are_valid() {
     let tables = crate::commands::COMMANDS.iter().map(|command| command.table);
     let mut count = 0;
     for (line, _) in tables.flat_map(|table| table.examples) {
-        let words = words_of(line);
-        let result = parse_words(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let words = args_of(line);
+        let result = parse_args(&words.iter().map(String::as_str).collect::<Vec<_>>());
         let error = result.err().map(|error| format!("{error:?}")).filter(|error| !error.contains("No such file"));
         assert_eq!(error, None, "{line}");
         count += 1;

@@ -65,7 +65,7 @@ impl<'a> Measured<'a> {
             load,
             interrupt,
             began: Instant::now(),
-            screen: Screen::open(&args.live, load.own.quiet, Progress::Hidden)?.with(Lines::Unwanted),
+            screen: Screen::open(&args.live, load.tacho.quiet, Progress::Hidden)?.with(Lines::Unwanted),
             commands: [commands(a, "--cmd-a")?, commands(b, "--cmd-b")?],
             requests: args.block.map(|seconds| match load.load.max_concurrency {
                 _ if rate.is_finite() => (rate * seconds).ceil().max(2.0) as i64,
@@ -88,7 +88,7 @@ impl<'a> Measured<'a> {
         }
         let mut args = ServeArgs::read(values)?;
         // The outputs of a block are compared with those of another.
-        args.report.save_detailed |= args.own.check_outputs.take().is_some();
+        args.report.save_detailed |= args.tacho.check_outputs.take().is_some();
         Ok(args)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Measured<'a> {
     fn run(&self, arm: Arm, url: &str, pair: u64, sink: &dyn EventSink) -> anyhow::Result<(RunRecord, [Outputs; 2])> {
         let args = self.block(url, self.load.load.seed + pair as i64)?;
         let record = run_block(&args, &self.interrupt.stop, sink)?;
-        let is_compared = self.load.own.check_outputs.is_some() && pair > 0;
+        let is_compared = self.load.tacho.check_outputs.is_some() && pair > 0;
         if !is_compared || record.setup.interrupted {
             return Ok((record, Default::default()));
         }
@@ -149,7 +149,7 @@ impl<'a> Measured<'a> {
         let requests =
             self.requests.map_or_else(|| "as given".to_owned(), |requests| format!("of {requests} requests"));
         let (seconds, budget) = (short_tick(seconds.round()), short_tick(self.args.flags.budget));
-        say(self.load.own.quiet, &format!("warmed up in {seconds} s; blocks {requests}, budget {budget} s"));
+        say(self.load.tacho.quiet, &format!("warmed up in {seconds} s; blocks {requests}, budget {budget} s"));
     }
 }
 
@@ -183,7 +183,7 @@ impl Blocks for Measured<'_> {
     fn judged(&mut self, outcome: &Outcome<anyhow::Error>) {
         match outcome.base.is_empty() {
             true => self.adjust(outcome.seconds),
-            false => say(self.load.own.quiet, &progress(outcome)),
+            false => say(self.load.tacho.quiet, &progress(outcome)),
         }
     }
 }

@@ -48,10 +48,10 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
         }
         let status = conclude(&mut entries[at], outcome, &directory);
         if let Some(upload) = upload {
-            let place = format!("{}/{name}/", upload.trim_end_matches('/'));
-            entries[at].set("gcs_results", place.as_str());
-            let words = ["gcloud", "storage", "rsync", "--recursive", &directory.display().to_string(), &place];
-            if let Err(failure) = supervised(!args.live.screen)?.run(&words.map(str::to_owned)) {
+            let destination = format!("{}/{name}/", upload.trim_end_matches('/'));
+            entries[at].set("gcs_results", destination.as_str());
+            let argv = ["gcloud", "storage", "rsync", "--recursive", &directory.display().to_string(), &destination];
+            if let Err(failure) = supervised(!args.live.screen)?.run(&argv.map(str::to_owned)) {
                 tracing::warn!("the results in {} were not uploaded: {failure}", directory.display());
             }
         }

@@ -82,12 +82,12 @@ impl Opened {
 
     /// Whether the run was one of the built-in simulator with its tokenizer.
     pub(super) fn is_builtin(&self) -> bool {
-        self.command().is_some_and(|values| values.is_given("--sim") && !values.is_given("--tokenizer"))
+        self.command().is_some_and(|values| values.is_set("--sim") && !values.is_set("--tokenizer"))
     }
 
     /// Whether the run had a time after which no request was sent.
     pub(super) fn has_duration(&self) -> bool {
-        self.command().is_some_and(|values| values.is_given("--duration"))
+        self.command().is_some_and(|values| values.is_set("--duration"))
     }
 
     pub(super) fn workload(&self) -> Option<PathBuf> {

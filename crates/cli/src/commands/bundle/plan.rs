@@ -41,9 +41,9 @@ const LEFT_OUT: [&str; 6] = ["--workload", "--sessions", "--dataset-path", "--da
 
 /// The values of a recorded command line.
 pub(super) fn recorded(command: &str) -> anyhow::Result<Values> {
-    let words = split("the command of the run", command)?;
-    let words: Vec<String> = words.into_iter().skip(1).collect();
-    values_for(&TABLE, &words)?.ok_or_else(|| anyhow!("it is not a command of tacho serve"))
+    let args = split("the command of the run", command)?;
+    let args: Vec<String> = args.into_iter().skip(1).collect();
+    values_for(&TABLE, &args)?.ok_or_else(|| anyhow!("it is not a command of tacho serve"))
 }
 
 /// The flags and the seed of a run with a synthetic dataset.
@@ -58,12 +58,12 @@ impl Recipe {
     pub(super) fn of(provenance: &Provenance, model: &str) -> anyhow::Result<Self> {
         let command = provenance.command.as_deref().ok_or_else(|| anyhow!("the command of the run is not known"))?;
         let all = recorded(command)?;
-        if ["--workload", "--sessions", "--dataset-path"].iter().any(|flag| all.is_given(flag)) {
+        if ["--workload", "--sessions", "--dataset-path"].iter().any(|flag| all.is_set(flag)) {
             bail!("its requests come from a file");
         }
         let mut values = Values::defaults(&TABLE);
         let used = |flag: &&Flag| flag.has(MAKES_REQUESTS) || FURTHER.contains(&flag.names[0]);
-        for flag in all.given().filter(used).map(|flag| flag.names[0]).filter(|flag| !LEFT_OUT.contains(flag)) {
+        for flag in all.set_flags().filter(used).map(|flag| flag.names[0]).filter(|flag| !LEFT_OUT.contains(flag)) {
             if dumps(all.get(flag)).contains(REDACTED) {
                 bail!("{flag} has a secret, which results do not keep");
             }
@@ -72,14 +72,14 @@ impl Recipe {
         if let Some(seed) = provenance.seed {
             values.put("--seed", Value::Int(seed));
         }
-        if !values.is_given("--model") {
+        if !values.is_set("--model") {
             values.put("--model", Value::from(model));
         }
         let args = ServeArgs::read(values)?;
         if !is_synthetic(&args) {
             bail!("its requests are not made from flags and a seed alone");
         }
-        let builtin = all.is_given("--sim") && !all.is_given("--tokenizer");
+        let builtin = all.is_set("--sim") && !all.is_set("--tokenizer");
         Ok(Recipe { args, builtin })
     }
 }
@@ -87,8 +87,8 @@ impl Recipe {
 fn is_synthetic(args: &ServeArgs) -> bool {
     let made = |args: &ServeArgs| args.dataset.kind.rows == Rows::Generated && args.dataset.path.is_none();
     let parts = args.classes.iter().chain(&args.stages.datasets);
-    let salted = args.own.cache_salt.as_deref() == Some("random");
-    made(args) && parts.map(|part| &part.args).all(made) && !salted && !args.values.is_given("--multi-turn")
+    let salted = args.tacho.cache_salt.as_deref() == Some("random");
+    made(args) && parts.map(|part| &part.args).all(made) && !salted && !args.values.is_set("--multi-turn")
 }
 
 /// Where the plan of a run comes from.

@@ -149,15 +149,15 @@ fn lines(
             .join(", ")
     };
     let head = match () {
-        () if !records.iter().all(kept_up) => format!("{}: the client did not keep up", answer.text()),
+        () if !records.iter().all(kept_up) => format!("{}: the client did not keep up", answer.name()),
         () if is_warmer(&opened.record, records) => {
-            format!("{}: the server had these requests in its prefix cache", answer.text())
+            format!("{}: the server had these requests in its prefix cache", answer.name())
         }
-        () => format!("{} {}", answer.text(), named(answer)).trim_end().to_owned(),
+        () => format!("{} {}", answer.name(), named(answer)).trim_end().to_owned(),
     };
     let mut lines = fold(&ink(answer).paint(color, &head), width, 2);
     let row = |one: &Compared| ForestRow {
-        verdict: (one.agreement.text(), ink(one.agreement)),
+        verdict: (one.agreement.name(), ink(one.agreement)),
         name: one.key.to_owned(),
         values: (one.base, one.new),
         change: one.change,

@@ -214,7 +214,7 @@ fn settings(opened: &Opened, plan: Option<&str>) -> anyhow::Result<Vec<Finding>>
 
 /// Compares every stated metric with the one that the rows give.
 fn metrics(opened: &Opened) -> Vec<Finding> {
-    let has_lists = opened.stated.get("tacho").is_some_and(|own| own.get("sent").is_some());
+    let has_lists = opened.stated.get("tacho").is_some_and(|tacho| tacho.get("sent").is_some());
     let detail = if has_lists { Detail::PerRequest } else { Detail::Brief };
     let again = ResultFile::new(&opened.record, detail).to_dict();
     let is_ours = provenance(&opened.stated).tacho.as_deref() == Some(&build());

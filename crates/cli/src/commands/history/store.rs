@@ -37,7 +37,7 @@ impl Store {
         Ok(Store { history, tags: all })
     }
 
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         shown(self.history.directory())
     }
 
@@ -58,11 +58,11 @@ impl Store {
     /// Adds the result of a run that has ended. Returns a line about it; a failure is a warning, since the result
     /// itself is saved elsewhere.
     pub(crate) fn keep(&self, result: &Dict, run: Option<&Dict>, from: Option<&Path>) -> Result<String, String> {
-        let place = self.place();
+        let location = self.location();
         let added = self.add(result, run, from.unwrap_or(Path::new("")));
         match added.and_then(|(entry, _)| self.history.reindex().map(|_| entry).map_err(Into::into)) {
-            Ok(entry) => Ok(format!("added to {place}: {}", entry.id)),
-            Err(error) => Err(format!("warning: --history {place}: {error:#}")),
+            Ok(entry) => Ok(format!("added to {location}: {}", entry.id)),
+            Err(error) => Err(format!("warning: --history {location}: {error:#}")),
         }
     }
 

@@ -56,7 +56,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
         let line = "When dataset path is not set, it will default to random dataset";
         sink.event(RunEvent::status(line));
     }
-    let given = |flag: &str| args.common.engine.values.is_given(flag);
+    let given = |flag: &str| args.common.engine.values.is_set(flag);
     let random = dataset.starts_with("random");
     let cases = [
         (
@@ -151,7 +151,7 @@ fn served(args: &ThroughputArgs) -> anyhow::Result<ServedPlan> {
         endpoint,
         base_path: base.path.trim_end_matches('/').to_owned(),
         model: ModelPlan {
-            model: args.common.engine.values.is_given("--model").then(|| args.common.engine.model.clone()),
+            model: args.common.engine.values.is_set("--model").then(|| args.common.engine.model.clone()),
             served_name: None,
         },
         tokenizer: super::tokenizer(&args.common.engine, false),

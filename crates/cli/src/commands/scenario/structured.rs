@@ -4,10 +4,10 @@ use std::{path::PathBuf, sync::Arc, sync::atomic::Ordering};
 
 use anyhow::anyhow;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
-use tacho_metrics::structured::{Answer, StructuredSummary};
+use tacho_metrics::structured::{JudgedResponse, StructuredSummary};
 use tacho_record::RunRecord;
 use tacho_report::scenario::structured::{self as report, StructuredSetup};
-use tacho_run::scenarios::{answers, save};
+use tacho_run::scenarios::{responses, save};
 use tacho_run::serve::{Contact, Prepared};
 use tacho_workload::{WorkloadSpec, scenarios::StructuredSpec};
 
@@ -80,27 +80,27 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     tested.extend(setup.traffic());
     // A closed pipe must not end the run.
     let record = online.run_tested(prepared, &|| drop(screen.print(&tested)))?;
-    let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
-    conclude(args, &setup, &record, &answers, screen)
+    let responses = responses(&record, &spec, &lens, constraints, &tokenizer);
+    conclude(args, &setup, &record, &responses, screen)
 }
 
 fn conclude(
     args: &StructuredArgs,
     setup: &StructuredSetup,
     record: &RunRecord,
-    answers: &[Answer],
+    responses: &[JudgedResponse],
     screen: &Screen,
 ) -> anyhow::Result<Exit> {
     let duration = record.measured.duration;
-    let summary = StructuredSummary::of(answers, &record.setup, duration);
+    let summary = StructuredSummary::of(responses, &record.setup, duration);
     let completed = summary.summary.completed;
     let path = args.flags.save_results.then(|| {
         let directory = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
         directory.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
     });
     if let Some(path) = &path {
-        let mut file = report::result(setup, &summary, answers, duration);
-        file.set("tacho", report::own(&summary));
+        let mut file = report::result(setup, &summary, responses, duration);
+        file.set("tacho", report::tacho_part(&summary));
         write_json(path, file)?;
     }
     if completed == 0 {
@@ -109,10 +109,10 @@ fn conclude(
     screen.print(&report::console(setup, &summary, duration))?;
     screen.print(&report::judgment(&summary))?;
     path.iter().for_each(saved);
-    match answers.iter().find(|answer| !answer.sample.success()) {
+    match responses.iter().find(|response| !response.sample.success()) {
         _ if record.setup.interrupted => Ok(Exit::Interrupted),
         Some(first) if completed == 0 => {
-            Err(anyhow!("all {} requests failed; the first one: {}", answers.len(), first.sample.error))
+            Err(anyhow!("all {} requests failed; the first one: {}", responses.len(), first.sample.error))
         }
         _ => Ok(Exit::Done),
     }

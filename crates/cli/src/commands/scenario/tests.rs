@@ -154,14 +154,14 @@ fn structured_refusals_are_the_scripts() {
             continue;
         }
         let words = [base.clone(), more.clone()].concat();
-        let refused = match Values::defaults(&STRUCTURED).read(&words) {
+        let rejected = match Values::defaults(&STRUCTURED).read(&words) {
             Ok(Parsed::Values(values)) => StructuredArgs::read(&values).is_err(),
             _ => true,
         };
         // Here the endpoint follows the backend, and vLLM's documentation uses the latter.
         let fine =
             more == ["--backend", "openai-chat"] || more == ["--backend", "tgi"] || more[0] == "--structure-type";
-        assert!(refused || fine, "{more:?}");
+        assert!(rejected || fine, "{more:?}");
     }
 }
 

@@ -4,26 +4,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use tacho_args::Values;
-use tacho_core::secret::{REDACTED, redact_words};
+use tacho_core::secret::{REDACTED, redact_args};
 use tacho_rowlog::Stored;
 use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
 
 use crate::args::serve::{ServeArgs, TABLE};
-use crate::{args::program::build, commands::outputs::own_command, commands::values_for};
+use crate::{args::program::build, commands::outputs::tacho_command, commands::values_for};
 
 const ENDING: &str = "rows";
 
 /// The log to write; `command` is the command line. By default, there is a log next to each result, and for each run
 /// longer than a minute. vLLM has none, so strict parity writes one only on request.
 pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
-    let own = &args.own;
-    let given = own.resume.as_ref().or(own.log.as_ref());
-    if own.no_log || (own.strict_parity && given.is_none()) {
+    let options = &args.tacho;
+    let given = options.resume.as_ref().or(options.log.as_ref());
+    if options.no_log || (options.strict_parity && given.is_none()) {
         return None;
     }
     let saved = args.report.save_result || args.report.append_result;
-    let start = match (&own.resume, &own.log) {
+    let start = match (&options.resume, &options.log) {
         (Some(_), _) => LogStart::Resumed,
         (None, Some(_)) => LogStart::AtOnce,
         (None, None) if saved => LogStart::AtOnce,
@@ -35,20 +35,20 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         start,
         required: given.is_some(),
         tacho: format!("tacho {}", build()),
-        command: redact_words(command),
+        command: redact_args(command),
         memory: LogPlan::MEMORY,
     })
 }
 
 /// The log in the requested directory for the current command.
 pub(in crate::commands) fn required(directory: &str, values: &Values) -> LogPlan {
-    let command = own_command(values);
+    let command = tacho_command(values);
     LogPlan {
         directory: directory.into(),
         start: LogStart::AtOnce,
         required: true,
         tacho: format!("tacho {}", build()),
-        command: redact_words(&command),
+        command: redact_args(&command),
         memory: LogPlan::MEMORY,
     }
 }
@@ -92,11 +92,11 @@ fn unused(path: &Path) -> PathBuf {
     std::iter::once(path.to_owned()).chain((2..).map(numbered)).find(|path| !path.exists()).unwrap_or(path.to_owned())
 }
 
-fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
+fn without_log<'w>(mut args: impl Iterator<Item = &'w String>) -> Vec<String> {
     let mut kept = Vec::new();
-    while let Some(word) = words.next() {
+    while let Some(word) = args.next() {
         match word.as_str() {
-            "--log" | "--resume" => drop(words.next()),
+            "--log" | "--resume" => drop(args.next()),
             "--no-log" => {}
             other if other.starts_with("--log=") || other.starts_with("--resume=") => {}
             other => kept.push(other.to_owned()),
@@ -107,24 +107,24 @@ fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
 
 /// Returns the arguments of a logged run, or `None` if its command is not `tacho serve`.
 pub(in crate::commands) fn of_command(command: &[String]) -> Option<ServeArgs> {
-    let words = without_log(command.iter().skip(1));
-    words.iter().any(|word| word == "serve").then_some(())?;
-    ServeArgs::read(values_for(&TABLE, &words).ok()??).ok()
+    let args = without_log(command.iter().skip(1));
+    args.iter().any(|word| word == "serve").then_some(())?;
+    ServeArgs::read(values_for(&TABLE, &args).ok()??).ok()
 }
 
 /// The arguments of the logged run, overridden by those given now.
 pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
-    let Some(directory) = &args.own.resume else { return Ok(None) };
+    let Some(directory) = &args.tacho.resume else { return Ok(None) };
     let stored = Stored::open(Path::new(directory))?;
-    let words = without_log(stored.manifest().command.iter().skip(1));
-    let name = words.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
-    if let Some(hidden) = words[name..].iter().find(|word| word.contains(REDACTED)) {
+    let argv = without_log(stored.manifest().command.iter().skip(1));
+    let name = argv.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
+    if let Some(hidden) = argv[name..].iter().find(|word| word.contains(REDACTED)) {
         bail!(
             "{directory}: the command of this run has a secret in {hidden:?}, which logs do not keep: repeat the command \
              with --resume {directory}"
         );
     }
-    match values_for(&TABLE, &words)? {
+    match values_for(&TABLE, &argv)? {
         Some(mut values) => {
             values.take_over(&args.values);
             Ok(Some(ServeArgs::read(values)?))

@@ -7,7 +7,7 @@ use tacho_core::bounded::Pause;
 use anyhow::Context;
 use tacho_client::{EndpointSpec, PayloadSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Secret, secret::redact_words};
+use tacho_core::{Secret, secret::redact_args};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings};
 use tacho_record::{Provenance, ServerFacts};
@@ -20,7 +20,7 @@ use tacho_run::{
 use tacho_sim::Server;
 
 use super::{replicas, workload::workload};
-use crate::commands::outputs::{command_line, own_command};
+use crate::commands::outputs::{command_line, tacho_command};
 use crate::{args::program::build, args::serve::ServeArgs, commands::sign_in, commands::sim::hub};
 
 /// Grace period for requests in flight after Ctrl-C.
@@ -28,8 +28,8 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Returns the plan for the arguments, against `simulator` if there is one.
 pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
-    let own = |server: &Server| vec![format!("http://{}", server.addr())];
-    let base_urls = simulator.map_or_else(|| args.base_urls(), own);
+    let options = |server: &Server| vec![format!("http://{}", server.addr())];
+    let base_urls = simulator.map_or_else(|| args.base_urls(), options);
     Ok(ServePlan {
         endpoint: endpoint(args, &base_urls)?,
         base_path: base_path(&base_urls[0]).to_owned(),
@@ -59,7 +59,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
 
 /// The saved workload that is sent again. A time scale changes the times, and so the digest.
 fn replayed(args: &ServeArgs) -> Option<Replayed> {
-    let path = args.own.workload.as_ref()?.into();
+    let path = args.tacho.workload.as_ref()?.into();
     let digest = args.saved.as_ref()?.digest.clone().filter(|_| args.dataset.flags.time_scale() == 1.0);
     Some(Replayed { path, digest })
 }
@@ -68,7 +68,7 @@ fn replayed(args: &ServeArgs) -> Option<Replayed> {
 const ROW_COMMAND_GRACE: Duration = Duration::from_secs(10);
 
 fn row_command(args: &ServeArgs) -> Option<RowCommandPlan> {
-    let line = args.own.on_row_command.clone()?;
+    let line = args.tacho.on_row_command.clone()?;
     Some(RowCommandPlan { line, write: json_line, grace: ROW_COMMAND_GRACE })
 }
 
@@ -76,9 +76,9 @@ fn row_command(args: &ServeArgs) -> Option<RowCommandPlan> {
 const CHECKED: usize = 100;
 
 fn check(args: &ServeArgs) -> anyhow::Result<Option<CheckPlan>> {
-    let Some(requests) = &args.own.check_outputs else { return Ok(None) };
+    let Some(requests) = &args.tacho.check_outputs else { return Ok(None) };
     let requests = requests.as_ref().map_or(Ok(CHECKED), |text| text.parse())?;
-    let source = match args.own.reference.as_deref() {
+    let source = match args.tacho.reference.as_deref() {
         None => ReferenceSource::Server,
         Some(url) if url.contains("://") => ReferenceSource::Other(Box::new(endpoint(args, &[url.to_owned()])?)),
         Some(file) => ReferenceSource::File(file.into()),
@@ -87,8 +87,8 @@ fn check(args: &ServeArgs) -> anyhow::Result<Option<CheckPlan>> {
 }
 
 fn grade(args: &ServeArgs) -> Option<GradePlan> {
-    let command = args.own.grade_command.clone().map(GradePlan::Command);
-    args.own.grade.map(GradePlan::Rule).or(command)
+    let command = args.tacho.grade_command.clone().map(GradePlan::Command);
+    args.tacho.grade.map(GradePlan::Rule).or(command)
 }
 
 fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {
@@ -109,30 +109,30 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
     if replicas.len() == 1 {
         replicas.clear();
     }
-    let timeout = args.own.timeout;
+    let timeout = args.tacho.timeout;
     let mut endpoint = EndpointSpec {
         url,
         backend: args.target.backend(),
-        rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
+        rules: if args.tacho.strict_parity { Rules::Vllm } else { Rules::Standard },
         api_key: args
             .target
             .api_key
             .clone()
             .or_else(|| variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new)),
         headers: args.target.header.iter().cloned().collect(),
-        sends_request_id: !args.own.no_request_id,
+        sends_request_id: !args.tacho.no_request_id,
         cookies: Default::default(),
         sign_in: None,
         client_certificate: None,
         insecure: args.target.insecure,
-        ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
+        ca_file: args.tacho.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,
-        http2: args.own.http2,
-        connect_timeout: args.own.connect_timeout.unwrap_or(timeout),
+        http2: args.tacho.http2,
+        connect_timeout: args.tacho.connect_timeout.unwrap_or(timeout),
         timeout,
-        first_token_timeout: args.own.first_token_timeout,
-        retries: args.own.retries,
-        timestamps: args.own.timestamps,
+        first_token_timeout: args.tacho.first_token_timeout,
+        retries: args.tacho.retries,
+        timestamps: args.tacho.timestamps,
         address: None,
         replicas: ReplicaPlan {
             list: replicas,
@@ -157,7 +157,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
     let backend = args.target.backend();
     let mut extra_body = if args.is_textless() { Dict::new() } else { content.sampling() };
-    if let Some(count) = content.logprobs.filter(|_| args.own.check_outputs.is_some() && backend.sends_messages()) {
+    if let Some(count) = content.logprobs.filter(|_| args.tacho.check_outputs.is_some() && backend.sends_messages()) {
         extra_body.set("logprobs", true);
         extra_body.set("top_logprobs", count);
     }
@@ -197,16 +197,16 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
         warmups_must_pass: false,
-        reset_caches: args.own.reset_caches,
+        reset_caches: args.tacho.reset_caches,
         profile: load.profile,
         profile_when: load
             .profile_batch_threshold
             .map(|running| BusyProfile { running: running.unsigned_abs(), lasting: load.profile_duration.value }),
         probe_rate: load.probe_request_rate,
         // vLLM reads the metrics only before and after the run.
-        metrics_interval: if args.own.strict_parity { Duration::ZERO } else { args.own.metrics_interval },
+        metrics_interval: if args.tacho.strict_parity { Duration::ZERO } else { args.tacho.metrics_interval },
         telemetry: telemetry(args)?,
-        workers: args.own.workers,
+        workers: args.tacho.workers,
         grace: GRACE,
         stops: stops(args),
     })
@@ -232,7 +232,7 @@ fn stops(args: &ServeArgs) -> StopPlan {
     let endless = args.goes_on();
     // An overloaded server would take longer for the requests in flight than for all before: wait only if requested.
     let args = &args.stops;
-    let overload_grace = if args.grace.is_given { args.grace.value } else { OVERLOAD_GRACE.min(args.grace.value) };
+    let overload_grace = if args.grace.is_set { args.grace.value } else { OVERLOAD_GRACE.min(args.grace.value) };
     StopPlan {
         endless,
         duration: args.duration,
@@ -246,7 +246,7 @@ fn stops(args: &ServeArgs) -> StopPlan {
 
 /// The salt of the prefix cache: the given one, or 64 random bits.
 fn cache_salt(args: &ServeArgs) -> Option<String> {
-    args.own.cache_salt.as_ref().map(|salt| match salt.as_str() {
+    args.tacho.cache_salt.as_ref().map(|salt| match salt.as_str() {
         "random" => format!("{:016x}", RandomState::new().hash_one("salt")),
         salt => salt.to_owned(),
     })
@@ -267,9 +267,9 @@ fn report(args: &ServeArgs) -> ReportPlan {
             goodput: goodput(args),
             class_goodput: classes.collect(),
             playback_buffer: args.media.playback_buffer.as_secs_f64(),
-            price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
-            gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some())
-                .then(|| args.own.gpus.value.unsigned_abs()),
+            price_per_hour: args.tacho.gpu_hour_price.map(|price| price * args.tacho.gpus.value as f64),
+            gpus: (args.tacho.gpus.is_set || args.tacho.gpu_hour_price.is_some())
+                .then(|| args.tacho.gpus.value.unsigned_abs()),
         },
         keep_texts: report.save_detailed,
         provenance: None,
@@ -283,23 +283,23 @@ fn goodput(args: &ServeArgs) -> Option<GoodputLimits> {
 
 /// Provenance known before the run. Empty under strict parity, where the server sees only what vLLM sends.
 fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance> {
-    let own = &args.own;
-    let words = redact_words(&own_command(&args.values));
+    let options = &args.tacho;
+    let argv = redact_args(&tacho_command(&args.values));
     let server = ServerFacts {
         engine: simulator.map(|server| format!("tacho simulator, profile {}", server.profile())),
         version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),
-        command: own.server_command.as_ref().map(|command| redact_words(std::slice::from_ref(command)).concat()),
+        command: options.server_command.as_ref().map(|command| redact_args(std::slice::from_ref(command)).concat()),
         ..ServerFacts::default()
     };
-    let source = own.workload.clone().or_else(|| args.sessions.file.clone());
-    (!own.strict_parity).then(|| Provenance {
+    let source = options.workload.clone().or_else(|| args.sessions.file.clone());
+    (!options.strict_parity).then(|| Provenance {
         tacho: Some(build()),
-        command: command_line(&words),
+        command: command_line(&argv),
         seed: Some(args.load.seed),
         dataset: Some(source.unwrap_or_else(|| args.dataset.kind.name.to_owned())),
         dataset_sha256: None,
         host: None,
-        slos: own.fail_if.clone(),
+        slos: options.fail_if.clone(),
         server,
     })
 }

@@ -19,17 +19,17 @@ use crate::{args::serve::ServeArgs, commands::compare::sides::sides, exit::Exit,
 /// Runs the loads in order. A load that fails is recorded, and the next one runs.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let loads = &args.points.loads;
-    if args.own.dry_run {
+    if args.tacho.dry_run {
         return dry_run(args, simulator);
     }
     let (mut rows, mut files, mut worst, mut last) = (Vec::new(), Vec::new(), Exit::Done, None);
     for (at, load) in loads.iter().enumerate() {
-        let own = named(&args.at(*load), &load.name().replace(' ', ""));
+        let point = named(&args.at(*load), &load.name().replace(' ', ""));
         inform(args, &format!("{} ({} of {})", load.name(), at + 1, loads.len()));
         let requested = &args.points.percentiles;
-        match once(&own, simulator, interrupt) {
+        match once(&point, simulator, interrupt) {
             Ok((record, exit)) => {
-                files.push(result_path(&own, &record).map(|path| path.to_string_lossy().into_owned()));
+                files.push(result_path(&point, &record).map(|path| path.to_string_lossy().into_owned()));
                 rows.push(Point::of(load.name(), load.value(), &record, requested));
                 last = Some(record);
                 worst = if exit == Exit::Done { worst } else { exit };
@@ -73,10 +73,10 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
 
 fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
     for load in &args.points.loads {
-        let own = args.at(*load);
+        let point = args.at(*load);
         inform(args, &load.name());
-        let plan = plan::of(&own, simulator)?;
-        let prepared = prepare(&plan, Contact::Minimal, &super::screen(&own)?)?;
+        let plan = plan::of(&point, simulator)?;
+        let prepared = prepare(&plan, Contact::Minimal, &super::screen(&point)?)?;
         super::dry_run::print(&plan, &prepared)?;
     }
     Ok(Exit::Done)

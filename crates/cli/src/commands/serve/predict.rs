@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if !args.outputs.owns_stdout() {
         say(&lines(&workload.machine.name, &prediction, took))?;
     }
-    Ok(code(&findings, args.own.allow_inconclusive))
+    Ok(code(&findings, args.tacho.allow_inconclusive))
 }
 
 fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {
@@ -82,7 +82,7 @@ pub(crate) struct Workload {
 impl Workload {
     /// Builds the workload; the arguments must select the simulator.
     pub(crate) fn of(args: &ServeArgs) -> anyhow::Result<Self> {
-        let machine = profile(args.own.sim_profile.as_deref())?;
+        let machine = profile(args.tacho.sim_profile.as_deref())?;
         let server = simulator::start(args)?.ok_or_else(|| anyhow::anyhow!("a prediction needs --sim"))?;
         let mut plan = plan::of(args, Some(&server))?;
         plan.report.metadata.push((PREDICTED_BY.to_owned(), machine.name.clone()));
@@ -160,15 +160,15 @@ mod tests {
         predicted_with(&[&load[..], &["--random-range-ratio", "0.5"]].concat(), seed)
     }
 
-    fn predicted(words: &[&str]) -> RunRecord {
-        predicted_with(words, 1)
+    fn predicted(args: &[&str]) -> RunRecord {
+        predicted_with(args, 1)
     }
 
-    fn predicted_with(words: &[&str], seed: u64) -> RunRecord {
+    fn predicted_with(args: &[&str], seed: u64) -> RunRecord {
         let general = ["predict", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
         let metrics = ["--percentile-metrics", "ttft,e2el"];
-        let words: Vec<String> = general.iter().chain(&metrics).chain(words).map(|word| (*word).to_owned()).collect();
-        let values = values_for(&PREDICT, &words).unwrap().unwrap();
+        let args: Vec<String> = general.iter().chain(&metrics).chain(args).map(|word| (*word).to_owned()).collect();
+        let values = values_for(&PREDICT, &args).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
         workload.record(&workload.machine, seed).unwrap()
     }

@@ -10,7 +10,7 @@ use crate::{args::serve::ServeArgs, args::shared::ranks::RankArgs, interrupt::In
 
 /// This process's membership, if it is one of several ranks.
 pub(super) fn membership(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
-    if args.own.dry_run {
+    if args.tacho.dry_run {
         return Ok(None);
     }
     let membership = found(&args.ranks)?;
@@ -33,7 +33,7 @@ pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Membe
 
 /// Rejects arguments that several ranks do not support.
 pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
-    if args.own.resume.is_some() {
+    if args.tacho.resume.is_some() {
         return misused("--resume goes on with one process: start it without a launcher, or with --ranks 1");
     }
     if args.repeats.runs > 1 {
@@ -41,11 +41,11 @@ pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
             "--num-runs repeats a run of one process: call all ranks again for each run, or use tacho sweep",
         );
     }
-    if args.own.cache_salt.as_deref() == Some("random") {
+    if args.tacho.cache_salt.as_deref() == Some("random") {
         return misused("--cache-salt random would be another at each rank: pass the same salt to all");
     }
     if args.ranks.gather == "files" {
-        if args.own.no_log {
+        if args.tacho.no_log {
             return misused("--gather files reads what ranks log: it does not go with --no-log");
         }
         let stops = &args.stops;
@@ -75,7 +75,7 @@ pub(in crate::commands) fn share(
         (log.start, log.required) = (LogStart::AtOnce, true);
     }
     let mut plan = ServePlan { log, ranks: Some(membership.clone()), ..plan::of(args, simulator.as_ref())? };
-    if !args.own.sim {
+    if !args.tacho.sim {
         // Rank 0 has already checked and warmed up the server.
         plan.traffic.ready_timeout = std::time::Duration::ZERO;
         (plan.traffic.warmups, plan.traffic.reset_caches) = (0, false);

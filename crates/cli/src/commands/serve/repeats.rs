@@ -15,17 +15,17 @@ use tacho_sim::Server;
 use super::destination::{Destination, of_run};
 use super::{inform, log, measure, plan, save, screen};
 use crate::args::serve::{self, ServeArgs};
-use crate::{commands::outputs::own_command, commands::report, exit::Exit, interrupt::Interrupt};
+use crate::{commands::outputs::tacho_command, commands::report, exit::Exit, interrupt::Interrupt};
 
 /// Runs the repetitions in order. Stops after an interrupted run or one without a successful request.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let (mut records, mut files, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
     for number in 1..=args.repeats.runs {
-        let own = numbered(args, number);
+        let run_args = numbered(args, number);
         inform(args, &format!("run {number} of {}", args.repeats.runs));
         let (record, exit) =
-            once(&own, simulator, interrupt).with_context(|| format!("run {number} of {}", args.repeats.runs))?;
-        files.extend(result_path(&own, &record));
+            once(&run_args, simulator, interrupt).with_context(|| format!("run {number} of {}", args.repeats.runs))?;
+        files.extend(result_path(&run_args, &record));
         records.push(record);
         worst = worst.or_worse(exit);
         if exit == Exit::Interrupted {
@@ -43,7 +43,7 @@ pub(super) fn once(
 ) -> anyhow::Result<(RunRecord, Exit)> {
     let screen = screen(args)?;
     let destination = Destination::open(args)?;
-    let log = log::plan(args, &own_command(&args.values));
+    let log = log::plan(args, &tacho_command(&args.values));
     let plan = ServePlan { log, ..plan::of(args, simulator)? };
     let prepared = prepare(&plan, Contact::Server, &screen)?;
     save(args, &plan, &prepared)?;
@@ -52,30 +52,31 @@ pub(super) fn once(
 
 /// The arguments of one repetition: separate files, and a separate seed if requested.
 fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
-    let mut own = named(args, &format!("run{number}"));
+    let mut run_args = named(args, &format!("run{number}"));
     if args.repeats.vary_seed {
-        own.load.seed = args.load.seed.saturating_add(number as i64 - 1);
+        run_args.load.seed = args.load.seed.saturating_add(number as i64 - 1);
     }
-    own
+    run_args
 }
 
 /// The arguments of the run `name`, with separate files.
 pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
-    let mut own = args.clone();
-    own.name = Some(name.to_owned());
-    let files = [&mut own.outputs.requests, &mut own.outputs.page, &mut own.outputs.card];
+    let mut run_args = args.clone();
+    run_args.name = Some(name.to_owned());
+    let files = [&mut run_args.outputs.requests, &mut run_args.outputs.page, &mut run_args.outputs.card];
     files.into_iter().flatten().for_each(|path| *path = of_run(path, name));
-    if let Some(serve::Destination::File(path)) = &mut own.outputs.summary {
+    if let Some(serve::Destination::File(path)) = &mut run_args.outputs.summary {
         *path = of_run(path, name);
     }
     let text = |path: &String| of_run(Path::new(path), name).to_string_lossy().into_owned();
-    own.own.log = args.own.log.as_ref().map(text);
-    own.own.save_workload = args.own.save_workload.as_ref().map(text);
+    run_args.tacho.log = args.tacho.log.as_ref().map(text);
+    run_args.tacho.save_workload = args.tacho.save_workload.as_ref().map(text);
     // With a single result file, all runs are appended to it.
     if !args.report.append_result {
-        own.report.result_filename = args.report.result_filename.as_ref().filter(|name| !name.is_empty()).map(text);
+        run_args.report.result_filename =
+            args.report.result_filename.as_ref().filter(|name| !name.is_empty()).map(text);
     }
-    own
+    run_args
 }
 
 pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {

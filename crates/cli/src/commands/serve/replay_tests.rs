@@ -49,8 +49,8 @@ impl Bench {
         Bench { server: Server::start(SimSpec { threads: 1, ..SimSpec::default() }).unwrap(), directory }
     }
 
-    fn args(&self, words: &[String]) -> anyhow::Result<ServeArgs> {
-        args(&[&["--sim".to_owned()], words].concat())
+    fn args(&self, argv: &[String]) -> anyhow::Result<ServeArgs> {
+        args(&[&["--sim".to_owned()], argv].concat())
     }
 
     fn prepared(&self, args: &ServeArgs) -> anyhow::Result<(ServePlan, Prepared)> {
@@ -83,10 +83,10 @@ impl Bench {
     }
 
     /// What a run with these flags sends, and what its saved workload sends with `more` flags.
-    fn both(&self, words: &[String], more: &[&str]) -> anyhow::Result<(Sent, anyhow::Result<Sent>)> {
+    fn both(&self, argv: &[String], more: &[&str]) -> anyhow::Result<(Sent, anyhow::Result<Sent>)> {
         let path = self.directory.path().join("w.jsonl").to_str().unwrap().to_owned();
-        let words = [words, &["--save-workload".to_owned(), path.clone()]].concat();
-        let args = self.args(&words)?;
+        let argv = [argv, &["--save-workload".to_owned(), path.clone()]].concat();
+        let args = self.args(&argv)?;
         let (plan, prepared) = self.prepared(&args)?;
         let sent = self.sent(&plan, &prepared)?;
         save(&args, &plan, &prepared)?;
@@ -100,13 +100,13 @@ impl Bench {
     }
 }
 
-fn args(words: &[String]) -> anyhow::Result<ServeArgs> {
+fn args(argv: &[String]) -> anyhow::Result<ServeArgs> {
     let common = ["serve", "--quiet", "--request-id-prefix", "r-"].map(str::to_owned);
-    let values = values_for(&TABLE, &[&common[..], words].concat())?.expect("words of tacho serve");
+    let values = values_for(&TABLE, &[&common[..], argv].concat())?.expect("words of tacho serve");
     Ok(ServeArgs::read(values)?)
 }
 
-fn words(line: &str) -> Vec<String> {
+fn argv(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -152,7 +152,7 @@ fn command(random: &mut Random, backend: &str, directory: &Path) -> Vec<String> 
     ] {
         line += &format!(" {}", pick(random, choices));
     }
-    words(&line)
+    argv(&line)
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn each_part_of_what_is_sent_changes_the_digest_and_nothing_else_does() {
     let bench = Bench::new();
     let base = "--model m --num-prompts 4 --random-input-len 6 --random-output-len 3 --request-rate 5 --seed 1";
     let digest = |more: &str| {
-        let args = bench.args(&words(&format!("{base} {more}"))).unwrap();
+        let args = bench.args(&argv(&format!("{base} {more}"))).unwrap();
         let (plan, prepared) = bench.prepared(&args).unwrap();
         workload_digest(&plan, &prepared).unwrap()
     };
@@ -219,7 +219,7 @@ fn each_part_of_what_is_sent_changes_the_digest_and_nothing_else_does() {
     assert_eq!(digests.len(), others.len() + 1);
     // Another host, and a path before the API's.
     let elsewhere = |url: &str| {
-        let args = args(&words(&format!("{base} --base-url {url}"))).unwrap();
+        let args = args(&argv(&format!("{base} --base-url {url}"))).unwrap();
         let plan = ServePlan { tokenizer: tacho_run::TokenizerPlan::Builtin, ..plan::of(&args, None).unwrap() };
         workload_digest(&plan, &prepare(&plan, Contact::Minimal, &()).unwrap()).unwrap()
     };
@@ -240,7 +240,7 @@ fn sessions_are_replayed_from_any_name_with_the_digest_of_their_run() {
         format!("{sessions} --num-users 2 --user-centric-rate 1 --lora-modules a b"),
         format!("{made} --request-cancellation-rate 50 --think-time 0.25"),
     ] {
-        let (sent, again) = bench.both(&words(&line), &[]).unwrap();
+        let (sent, again) = bench.both(&argv(&line), &[]).unwrap();
         let again = again.unwrap();
         assert_eq!((again.requests, again.digest), (sent.requests, sent.digest), "{line}");
     }
@@ -249,7 +249,7 @@ fn sessions_are_replayed_from_any_name_with_the_digest_of_their_run() {
 #[test]
 fn a_flag_that_would_change_the_requests_is_refused_beside_a_saved_workload() {
     let bench = Bench::new();
-    let line = words("--model m --num-prompts 3 --random-input-len 6 --header X-Api-Key=hunter2 X-A=1");
+    let line = argv("--model m --num-prompts 3 --random-input-len 6 --header X-Api-Key=hunter2 X-A=1");
     let refused = |more: &[&str]| bench.both(&line, more).unwrap().1.unwrap_err().to_string();
     let key = ["--header", "X-Api-Key=hunter3"];
     assert!(bench.both(&line, &key).unwrap().1.is_ok());

@@ -14,7 +14,7 @@ pub(super) fn list(
     let mut list = Vec::new();
     for base_url in base_urls {
         let url = Url::parse(&format!("{base_url}{}", args.endpoint()))?;
-        let proxy = if args.own.sim { None } else { proxy_for(&url, variable)? };
+        let proxy = if args.tacho.sim { None } else { proxy_for(&url, variable)? };
         let base_path = base_path(base_url).to_owned();
         let one = ReplicaSpec { name: url.peer(), url, base_path, proxy, address: None };
         if args.replicas.resolve_all {

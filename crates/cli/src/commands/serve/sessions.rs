@@ -55,7 +55,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
 
 fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
-    let saved = args.own.workload.as_ref().filter(|path| has_sessions(Path::new(path)));
+    let saved = args.tacho.workload.as_ref().filter(|path| has_sessions(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
     let format = flags.format.as_deref().map(|name| trace_format("--sessions-format", name)).transpose()?;
     let options = Options::parse(flags.options.iter().map(String::as_str))?;

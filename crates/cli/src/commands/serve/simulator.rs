@@ -17,17 +17,17 @@ pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Serv
 /// The simulator of `--sim-args`, with the profile and the tokenizer of the run.
 fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     let tokenizer = tokenizer(args.target.tokenizer.as_deref(), args.target.mode())?;
-    let Some(text) = &args.own.sim_args else {
-        return Ok(SimSpec::new(profile(args.own.sim_profile.as_deref())?, tokenizer));
+    let Some(text) = &args.tacho.sim_args else {
+        return Ok(SimSpec::new(profile(args.tacho.sim_profile.as_deref())?, tokenizer));
     };
-    let mut words = split("--sim-args", text)?;
+    let mut argv = split("--sim-args", text)?;
     let elsewhere = ["--host", "--port", "--prefill-url", "--decode-url", "--profile", "--tokenizer", "--model"];
-    if let Some(flag) = elsewhere.into_iter().find(|flag| option(&words, flag).is_some()) {
+    if let Some(flag) = elsewhere.into_iter().find(|flag| option(&argv, flag).is_some()) {
         return Err(Misused(format!("--sim-args {flag}: leave it out: the run itself says that")).into());
     }
     // Engine limits default to those of the profile.
-    words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
-    let given = match read(&TABLE, &words).map_err(|error| misused(&error))? {
+    argv.extend(args.tacho.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
+    let given = match read(&TABLE, &argv).map_err(|error| misused(&error))? {
         Parsed::Values(values) => SimArgs::from(&values),
         Parsed::Help(_) => return Err(Misused("--sim-args: ask tacho sim itself for its help".to_owned()).into()),
     };
@@ -45,7 +45,7 @@ pub(in crate::commands) fn start_with(
     args: &ServeArgs,
     limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<Server>> {
-    if !args.own.sim {
+    if !args.tacho.sim {
         return Ok(None);
     }
     let mut spec = described(args)?;

@@ -16,7 +16,7 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
         return Ok(WorkloadPlan::Sessions(Box::new(plan)));
     }
     let given = &args.dataset;
-    if let Some(path) = &args.own.workload {
+    if let Some(path) = &args.tacho.workload {
         return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.flags.time_scale() });
     }
     if let Some(merged) = args.merged()? {
@@ -39,7 +39,7 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let WorkloadSpec::ServeGen(clients) = &mut spec {
         clients.rate = Some(args.load.request_rate).filter(|rate| rate.is_finite());
         clients.duration =
-            args.stops.duration.filter(|_| !args.values.is_given("--num-prompts")).map(|time| time.as_secs_f64());
+            args.stops.duration.filter(|_| !args.values.is_set("--num-prompts")).map(|time| time.as_secs_f64());
     }
     Ok(WorkloadPlan::Sample {
         spec: Box::new(spec),
@@ -76,7 +76,7 @@ fn class(run: &ServeArgs, one: &ClassArgs, index: i64, count: usize) -> anyhow::
     if args.ignore_eos() != run.ignore_eos() {
         body.set("ignore_eos", args.ignore_eos());
     }
-    let adapters = |of: &ServeArgs| (of.target.lora_modules.clone(), of.own.lora_weights.clone());
+    let adapters = |of: &ServeArgs| (of.target.lora_modules.clone(), of.tacho.lora_weights.clone());
     let own_adapters = adapters(&args) != adapters(run);
     Ok(ClassSpec {
         name: name.clone(),
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn repeated_runs_with_other_seeds_draw_every_class_anew() {
-        let words = ["serve", "--sim", "--num-prompts", "20", "--class", "a", "--class", "b: --random-input-len 8"];
-        let values = values_for(&TABLE, &words.map(str::to_owned)).unwrap().unwrap();
+        let argv = ["serve", "--sim", "--num-prompts", "20", "--class", "a", "--class", "b: --random-input-len 8"];
+        let values = values_for(&TABLE, &argv.map(str::to_owned)).unwrap().unwrap();
         let mut args = ServeArgs::read(values).unwrap();
         let seeds = |args: &ServeArgs| match workload(args).unwrap() {
             WorkloadPlan::Sample { spec, .. } => match *spec {

@@ -101,8 +101,8 @@ impl<'a> Commands<'a> {
         let show_lines = self.processes.supervised.show_stdout;
         let simulator = self.simulator.as_ref().and_then(|current| current.borrow().upgrade());
         let sink = Inside { outer: self.sink, show_lines, open: Cell::new(0) };
-        let place = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
-        let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, false, &sink)?;
+        let rank = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
+        let (record, exit) = run_inside(&args, command, simulator.as_deref(), rank, false, &sink)?;
         // A search for the maximum load provokes overload.
         let sought = self.searches && record.caveats.iter().any(is_failed_rule);
         self.broken.set(self.broken.get() || (exit == Exit::Gate && !sought));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
-use tacho_core::{dict, secret::redact_words};
+use tacho_core::{dict, secret::redact_args};
 use tacho_run::sweep::SweepPlan;
 use tacho_workload::file_digest;
 
@@ -90,7 +90,7 @@ pub(crate) fn newest(directory: &Path) -> Option<PathBuf> {
 }
 
 fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
-    let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
+    let args = |args: &[String]| Value::List(redact_args(args).into_iter().map(Value::from).collect());
     let kind = match kind {
         SweepKind::Serve => "serve",
         SweepKind::Workload { .. } => "serve_workload",
@@ -102,8 +102,8 @@ fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
         "version": 1_i64,
         "tacho": env!("CARGO_PKG_VERSION"),
         "sweep": kind,
-        "serve-cmd": plan.serve_cmd.as_deref().map(words),
-        "bench-cmd": words(&plan.bench_cmd),
+        "serve-cmd": plan.serve_cmd.as_deref().map(args),
+        "bench-cmd": args(&plan.bench_cmd),
         "backend-file"?: Some(files).filter(|files| !files.is_empty()),
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("own.yaml");
         let name = path.to_str().unwrap();
-        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let command = |args: &[&str]| args.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let digests =
             || backend_files(&command(&["tacho", "serve", "--backend", name, "--label", "x"]), std::iter::empty());
         assert!(digests().is_empty());

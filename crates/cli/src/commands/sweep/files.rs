@@ -50,7 +50,7 @@ impl Files {
         if let Some(store) = self.history.as_ref().filter(|_| count > 0) {
             exit::note(&format!(
                 "added to {}: {count} {}",
-                store.place(),
+                store.location(),
                 if count == 1 { "entry" } else { "entries" }
             ));
         }
@@ -65,7 +65,7 @@ impl Files {
     /// Prints the summary table, unless a search printed its levels, and the location to standard error; standard output
     /// has what vLLM's script prints.
     pub(crate) fn conclude(&self, is_search: bool) {
-        let (rows, place) = (self.rows.borrow(), self.experiment.display());
+        let (rows, location) = (self.rows.borrow(), self.experiment.display());
         if rows.is_empty() {
             return;
         }
@@ -73,7 +73,7 @@ impl Files {
             exit::note(&format!("\n{}", outcome::table(&rows)));
             inputs::of_results(None, rows.iter()).iter().for_each(|line| exit::note(line));
         }
-        exit::note(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
+        exit::note(&format!("saved: {location}   (pictures: tacho sweep plot {location})"));
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn table(rows: &[Dict]) -> String {
 /// The means over outputs that were under load: accuracy and other scores, and the divergence from references.
 fn output_keys(rows: &[Dict]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
-    for (key, _) in rows.iter().filter_map(|row| ResultFields(row).own("intervals")?.as_dict()).flat_map(Dict::iter) {
+    for (key, _) in rows.iter().filter_map(|row| ResultFields(row).tacho("intervals")?.as_dict()).flat_map(Dict::iter) {
         let is_shown = Known::find(key).is_some_and(Known::is_of_outputs) && !key.ends_with("_alone");
         keys.extend((is_shown && !keys.iter().any(|known| known == key)).then(|| key.to_owned()));
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use tacho_core::secret::{REDACTED, redact_words};
+use tacho_core::secret::{REDACTED, redact_args};
 use tacho_fleet::{Membership, Rendezvous, SweepWorker};
 use tacho_run::sweep::SweepPlan;
 use tacho_sim::Server;
@@ -37,14 +37,14 @@ pub(super) fn conduct(membership: Option<Membership>, plan: &SweepPlan) -> anyho
 impl Conductor {
     /// Assigns a run, with the address of rank 0's simulator, to all ranks. Returns rank 0's membership in it.
     pub(super) fn next(&self, command: &[String], simulator: Option<&Server>) -> Membership {
-        let mut words = command.to_vec();
+        let mut args = command.to_vec();
         if let Some(server) = simulator {
-            words.extend(["--base-url".to_owned(), format!("http://{}", server.addr())]);
+            args.extend(["--base-url".to_owned(), format!("http://{}", server.addr())]);
             if !command.iter().any(|word| word.starts_with("--tokenizer") || word == "--skip-tokenizer-init") {
-                words.extend(["--tokenizer".to_owned(), "gpt2".to_owned()]);
+                args.extend(["--tokenizer".to_owned(), "gpt2".to_owned()]);
             }
         }
-        let run = self.rendezvous.assign(&redact_words(&words));
+        let run = self.rendezvous.assign(&redact_args(&args));
         self.member.in_run(run, Some(self.rendezvous.clone()))
     }
 }
@@ -61,10 +61,10 @@ pub(super) fn follow(member: &Membership, bench_cmd: &[String], interrupt: &Inte
     let gone = || interrupt.stop.draining() || member.is_orphaned();
     let mut worker = SweepWorker::join(member, &gone)?;
     while let Some(assignment) = worker.next(&gone)? {
-        let words = with_secrets(assignment.words, bench_cmd)?;
-        let args = serve_args(&words)?;
+        let argv = with_secrets(assignment.args, bench_cmd)?;
+        let args = serve_args(&argv)?;
         let member = member.in_run(assignment.number, None);
-        match share(&args, &member, &words, interrupt) {
+        match share(&args, &member, &argv, interrupt) {
             Ok(Exit::Interrupted) => return Ok(Exit::Interrupted),
             Ok(_) => {}
             Err(error) if worker.is_superseded() => tracing::warn!("rank {}: {error:#}", member.rank),
@@ -75,8 +75,8 @@ pub(super) fn follow(member: &Membership, bench_cmd: &[String], interrupt: &Inte
 }
 
 /// Fills in the secrets of a command from this rank's own command line.
-fn with_secrets(words: Vec<String>, own: &[String]) -> anyhow::Result<Vec<String>> {
-    let redacted = redact_words(own);
+fn with_secrets(args: Vec<String>, own: &[String]) -> anyhow::Result<Vec<String>> {
+    let redacted = redact_args(own);
     let fill = |(at, word): (usize, String)| match redacted.get(at) {
         Some(hidden) if *hidden == word => Ok(own[at].clone()),
         _ if word.contains(REDACTED) => {
@@ -86,24 +86,24 @@ fn with_secrets(words: Vec<String>, own: &[String]) -> anyhow::Result<Vec<String
         }
         _ => Ok(word),
     };
-    words.into_iter().enumerate().map(fill).collect()
+    args.into_iter().enumerate().map(fill).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
+    fn args(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
     fn secrets_come_from_the_ranks_own_command() {
-        let own = words("tacho serve --header Authorization=sk-1 --model m");
-        let sent = redact_words(&[own.clone(), words("--request-rate 4")].concat());
+        let own = args("tacho serve --header Authorization=sk-1 --model m");
+        let sent = redact_args(&[own.clone(), args("--request-rate 4")].concat());
         assert!(!sent.join(" ").contains("sk-1"), "{sent:?}");
         let filled = with_secrets(sent.clone(), &own).unwrap();
-        assert_eq!(filled, [own, words("--request-rate 4")].concat());
-        assert!(with_secrets(sent, &words("tacho serve --model m")).is_err());
+        assert_eq!(filled, [own, args("--request-rate 4")].concat());
+        assert!(with_secrets(sent, &args("tacho serve --model m")).is_err());
     }
 }

@@ -31,7 +31,7 @@ fn kept_run(place: &Place, (name, flags): (&str, &str), secrets: &[String], all:
         "serve {LOAD} --num-prompts 32 {flags} --temperature 0 --check-outputs 8 --save-result --save-detailed --result-filename {name}.json \
          --log {name}.rows --save-workload {name}.jsonl --response-header X-Echo --history h --report {name}.html"
     );
-    let output = run(place, &words(&line, &[secrets, &stated].concat()));
+    let output = run(place, &args(&line, &[secrets, &stated].concat()));
     assert!(output.status.success(), "{}", stderr(&output));
     all.streams(&format!("serve {name}"), &output);
 }
@@ -39,13 +39,13 @@ fn kept_run(place: &Place, (name, flags): (&str, &str), secrets: &[String], all:
 #[test]
 fn no_later_command_repeats_what_a_run_kept() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
-    let secrets = secret_words(&echo.server.url());
+    let secrets = secret_args(&echo.server.url());
     kept_run(&place, ("a", "--served-model-name calm --max-concurrency 1"), &secrets, &mut all);
     kept_run(&place, ("b", "--num-prompts 48 --served-model-name calm --max-concurrency 1"), &secrets, &mut all);
     echo.assert_told(&SECRET_FLAGS);
     // Requests with a secret in their path or body cannot be made again from a file.
     let echo = Echo::start();
-    let secrets = secret_words(&echo.server.url());
+    let secrets = secret_args(&echo.server.url());
     kept_run(&place, ("c", ""), &[&secrets[..6], &secrets[8..12]].concat(), &mut all);
     for line in [
         "history add a.json b.json c.json --history h --tag api_key=srv-K3y/Zz+81== --tag-git",
@@ -65,20 +65,20 @@ fn no_later_command_repeats_what_a_run_kept() {
         "verify c.tacho.zip",
         "verify b.tacho.zip --json",
     ] {
-        all.streams(line, &run(&place, &words(line, &[])));
+        all.streams(line, &run(&place, &args(line, &[])));
     }
     let ids: Vec<Value> =
-        serde_json::from_str(&stdout(&run(&place, &words("history list --history h --json", &[])))).unwrap();
+        serde_json::from_str(&stdout(&run(&place, &args("history list --history h --json", &[])))).unwrap();
     let ids: Vec<&str> = ids.iter().filter_map(|entry| entry["id"].as_str()).collect();
     for line in [
         format!("history diff {} {} --history h --html diff.html", ids[0], ids[1]),
         format!("history show {} --history h", ids[0]),
     ] {
-        all.streams("history of two", &run(&place, &words(&line, &[])));
+        all.streams("history of two", &run(&place, &args(&line, &[])));
     }
     let again = ["--api-key".to_owned(), KEY.to_owned()];
     let line = format!("reproduce c.tacho.zip --base-url {} --result-dir again", echo.server.url());
-    all.streams("reproduce", &run(&place, &words(&line, &again)));
+    all.streams("reproduce", &run(&place, &args(&line, &again)));
     let told = all.0.iter().find(|(what, _)| what == "bundle c.json -o c.tacho.zip: stderr").map(|(_, text)| text);
     assert!(told.is_some_and(|text| text.contains("the values of X-Whatever, X-Class:")), "{told:?}");
     let of_verify = |(what, text): &&(String, String)| what.starts_with("verify") && text.contains("metrics_differ");
@@ -107,7 +107,7 @@ fn no_command_of_the_user_puts_a_secret_of_its_environment_into_a_run() {
     {
         let line = format!("serve {LOAD} {files} {at}.json --base-url {}", echo.server.url())
             .replace("kept", &format!("kept{at}"));
-        let mut command = place.command(&words(&line, &[flag.to_owned(), command.to_owned()]));
+        let mut command = place.command(&args(&line, &[flag.to_owned(), command.to_owned()]));
         all.streams(&format!("{flag} {at}"), &command.env("OPENAI_API_KEY", SERVER_KEY).output().unwrap());
     }
     echo.assert_told(&[SERVER_KEY]);
@@ -128,7 +128,7 @@ fn no_trace_of_traffic_and_no_verdict_of_servers_repeats_a_secret() {
     said.read_line(&mut line).unwrap();
     let entry = line.split_whitespace().find(|word| word.ends_with(char::is_numeric) && *word != url).unwrap();
     let load = format!("serve {LOAD} --num-prompts 64 --no-log --served-model-name {CLASS}");
-    all.streams("through the proxy", &run(&place, &words(&load, &secret_words(entry))));
+    all.streams("through the proxy", &run(&place, &args(&load, &secret_args(entry))));
     assert!(Command::new("kill").args(["-INT", &proxy.id().to_string()]).status().unwrap().success());
     all.0.push(("record: first line".into(), line));
     all.streams("record", &proxy.wait_with_output().unwrap());
@@ -140,7 +140,7 @@ fn no_trace_of_traffic_and_no_verdict_of_servers_repeats_a_secret() {
             format!(
                 "ab-test {url} {url} {LOAD} --served-model-name calm --max-regression mean_tpot_ms:3% --budget 4 --save-result --result-filename ab.json --html ab.html"
             ),
-            rest(secret_words(&url)),
+            rest(secret_args(&url)),
         ),
         (
             "capacity",
@@ -148,10 +148,10 @@ fn no_trace_of_traffic_and_no_verdict_of_servers_repeats_a_secret() {
                 "capacity {} --slo p99_ttft<=1s --budget 2 --result-dir capacity --target 9 --load 3",
                 LOAD.replace("--num-prompts 16 ", "")
             ),
-            secret_words(&url),
+            secret_args(&url),
         ),
     ] {
-        let mut command = place.command(&words(&line, &secrets));
+        let mut command = place.command(&args(&line, &secrets));
         let output = command.env("RUST_LOG", "debug").stdin(Stdio::null()).output().unwrap();
         all.streams(name, &output);
     }

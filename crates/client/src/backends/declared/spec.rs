@@ -9,43 +9,25 @@ use super::path;
 use super::program::{Accepted, MAX, Program};
 use tacho_core::yaml::{Node, Tree};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    Text,
-    Reasoning,
-    /// Content that is neither text nor reasoning, such as tool calls.
-    OtherContent,
-    TokenEvent,
-    /// Tokens of this event.
-    Count,
-    PromptTokens,
-    CompletionTokens,
-    CachedTokens,
-    ReasoningTokens,
-    Finish,
-    Error,
-    Done,
-    /// What a response that generates no text must have.
-    Data,
-}
-
-impl Use {
-    pub(super) fn field(self) -> &'static str {
-        match self {
-            Use::Text => "text",
-            Use::Reasoning => "reasoning",
-            Use::OtherContent => "other_content",
-            Use::TokenEvent => "token_event",
-            Use::Count => "count",
-            Use::PromptTokens => "usage.prompt",
-            Use::CompletionTokens => "usage.completion",
-            Use::CachedTokens => "usage.cached",
-            Use::ReasoningTokens => "usage.reasoning",
-            Use::Finish => "finish",
-            Use::Error => "error",
-            Use::Done => "done",
-            Use::Data => "data",
-        }
+tacho_core::named! {
+    /// What a selector is for, with its field in a backend file.
+    pub(super) enum Use {
+        Text = "text",
+        Reasoning = "reasoning",
+        /// Content that is neither text nor reasoning, such as tool calls.
+        OtherContent = "other_content",
+        TokenEvent = "token_event",
+        /// Tokens of this event.
+        Count = "count",
+        PromptTokens = "usage.prompt",
+        CompletionTokens = "usage.completion",
+        CachedTokens = "usage.cached",
+        ReasoningTokens = "usage.reasoning",
+        Finish = "finish",
+        Error = "error",
+        Done = "done",
+        /// What a response that generates no text must have.
+        Data = "data",
     }
 }
 
@@ -182,7 +164,7 @@ fn read_fields(
     for what in
         [Use::Text, Use::Reasoning, Use::OtherContent, Use::TokenEvent, Use::Count, Use::Finish, Use::Error, Use::Data]
     {
-        spec.add_all(fields, what.field(), what)?;
+        spec.add_all(fields, what.name(), what)?;
     }
     spec.add_done(fields)?;
     spec.add_usage(fields)?;

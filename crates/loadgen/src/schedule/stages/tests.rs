@@ -184,7 +184,7 @@ fn every_size_has_an_upper_bound() {
     let steps = Curve::Steps { from: 5.0, to: 10.0, count: 1_000_000_000 };
     let crowd =
         Stage { load: StageLoad::Concurrency(1_000_000_000), ..stage("a", StageLength::Seconds(1.0), constant(1.0)) };
-    let refused = [
+    let error = [
         stage("a", StageLength::Seconds(1.0), steps),
         crowd,
         stage("a", StageLength::Seconds(1e300), constant(1.0)),
@@ -192,7 +192,7 @@ fn every_size_has_an_upper_bound() {
         stage("a", StageLength::Requests(usize::MAX), constant(1e18)),
         stage("a", StageLength::Requests(1), constant(1e-300)),
     ];
-    for stage in refused {
+    for stage in error {
         assert!(Stages::new(vec![stage.clone()]).is_err(), "{stage:?}");
     }
 }

@@ -166,9 +166,9 @@ fn a_failed_request_ends_its_session_and_no_other() {
 
 #[test]
 fn no_slot_is_idle_while_a_session_waits() {
-    let chained = |place: usize| match place.is_multiple_of(3) {
-        true => node(place / 3, 0, &[]),
-        false => node(place / 3, 0, &[(place - 1, 0)]),
+    let chained = |position: usize| match position.is_multiple_of(3) {
+        true => node(position / 3, 0, &[]),
+        false => node(position / 3, 0, &[(position - 1, 0)]),
     };
     let graph = Graph::new((0..60).map(chained).collect());
     let starts = vec![0.0; 20];
@@ -176,7 +176,7 @@ fn no_slot_is_idle_while_a_session_waits() {
     let ran = run_on(&whole(&graph, 0..20, &starts), &[], (9, Some(10)));
     let mut sent: Vec<u64> = ran.rows.iter().map(|(_, _, sent)| *sent).collect();
     sent.sort_unstable();
-    let by_tens: Vec<u64> = (0..60).map(|place| place / 10 * 100).collect();
+    let by_tens: Vec<u64> = (0..60).map(|position| position / 10 * 100).collect();
     assert_eq!(sent, by_tens);
 }
 

@@ -6,7 +6,7 @@ use tacho_record::metric::{Known, METRICS, Part};
 use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, facts_table, page as whole_page};
 use crate::verdict::{Severity, stored_worst, word};
-use crate::{compare::settings::settings, plots::in_words};
+use crate::{compare::settings::settings, plots::key_label};
 
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
@@ -25,8 +25,8 @@ pub fn page(title: &str, run: &StoredRun) -> String {
 
 /// The client's self-assessment and the caveats in the file.
 fn warnings(run: &StoredRun) -> Vec<String> {
-    let Some(own) = run.fields.get("tacho") else { return Vec::new() };
-    let verdict = own.get("client").and_then(|client| client.text("verdict"));
+    let Some(tacho) = run.fields.get("tacho") else { return Vec::new() };
+    let verdict = tacho.get("client").and_then(|client| client.text("verdict"));
     let mut texts: Vec<String> = run.view().caveats().into_iter().flatten().map(|caveat| caveat.text).collect();
     // A bad verdict is a caveat too.
     if let Some(verdict) = verdict.filter(|verdict| !texts.iter().any(|text| text == verdict)) {
@@ -45,7 +45,7 @@ fn cards(run: &StoredRun) -> String {
     let times = run.fields.iter().map(|(key, _)| key).filter(|key| matches!(Known::find(key), Some(Known::Timed(_))));
     let wanted = totals.chain(times.filter(|key| !key.starts_with("std_")));
     let one = |key: &str| {
-        Some(card(&in_words(key), run.number(key).filter(|value| value.is_finite())?, "", run.interval(key)))
+        Some(card(&key_label(key), run.number(key).filter(|value| value.is_finite())?, "", run.interval(key)))
     };
     wanted.filter_map(one).collect()
 }

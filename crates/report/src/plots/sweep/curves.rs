@@ -8,7 +8,7 @@ use tacho_metrics::{
 use tacho_record::{ResultFields, metric::Known};
 
 use super::data::{natural, python_text};
-use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
+use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, key_label, sequence, value_text};
 use crate::{distinct::by_key, inputs};
 
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
@@ -231,8 +231,8 @@ impl Points<'_> {
     fn hint(&self, name: &str, mean: &Mean) -> String {
         let spread = mean.interval.map_or_else(String::new, |ends| format!(" ({:.4} … {:.4})", ends.low, ends.high));
         let mut lines = vec![name.to_owned(), mean.along.clone()];
-        lines.push(format!("{}: {:.4}", in_words(self.x), mean.x));
-        lines.push(format!("{}: {:.4}{spread}", in_words(self.y), mean.y));
+        lines.push(format!("{}: {:.4}", key_label(self.x), mean.x));
+        lines.push(format!("{}: {:.4}{spread}", key_label(self.y), mean.y));
         lines.extend((mean.runs > 1).then(|| format!("mean of: {} runs", mean.runs)));
         lines.retain(|line| !line.is_empty());
         lines.join("\n")

@@ -7,7 +7,7 @@ use super::curves::{CurveStyles, Points, WARNED, number, warned_color};
 use super::data::{Combination, keys, natural, python_text};
 use super::{Curves, SweepPlotSpec, swept};
 use crate::distinct::{by_key, distinct};
-use crate::plots::{AxisSpec, Chart, Grid, LegendEntry, Panel, Series, bare, in_words, value_text};
+use crate::plots::{AxisSpec, Chart, Grid, LegendEntry, Panel, Series, bare, key_label, value_text};
 use crate::{Error, tables::markdown::Table};
 
 type Group = Vec<(String, String)>;
@@ -137,7 +137,7 @@ impl Figure {
             let values = own.iter().map(|key| cell(group, key));
             settings.chain(values).chain([Value::from(group.len())]).collect()
         };
-        let headings = keys.iter().map(|key| bare(key)).chain(own.iter().map(|key| in_words(key)));
+        let headings = keys.iter().map(|key| bare(key)).chain(own.iter().map(|key| key_label(key)));
         let headings = headings.chain(["runs".to_owned()]).collect();
         Table { headings, rows: groups.iter().map(row).collect() }
     }
@@ -196,7 +196,7 @@ impl Figure {
 /// The axes over all runs. Means are within them; intervals are clipped.
 fn axes(spec: &SweepPlotSpec, records: &[Dict]) -> (AxisSpec, AxisSpec) {
     let axis =
-        |key: &str, scale| AxisSpec::over(in_words(key), scale, records.iter().filter_map(|one| number(one, key)));
+        |key: &str, scale| AxisSpec::over(key_label(key), scale, records.iter().filter_map(|one| number(one, key)));
     (axis(&spec.x, spec.scale_x), axis(&spec.y, spec.scale_y))
 }
 

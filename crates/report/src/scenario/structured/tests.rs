@@ -38,10 +38,10 @@ fn setup(case: &Json) -> StructuredSetup {
 }
 
 /// The recorded responses, with the tokenizer's lengths and the score's verdicts.
-fn answers(case: &Json) -> Vec<Answer> {
+fn responses(case: &Json) -> Vec<JudgedResponse> {
     let file = &case["file"];
     let number = |value: &Json| value.as_f64().unwrap_or(0.0);
-    let answer = |(at, outcome): (usize, &Json)| {
+    let response = |(at, outcome): (usize, &Json)| {
         let success = outcome["success"].as_bool().unwrap_or(false);
         let mut sample = Sample {
             failure: (!success).then_some(FailureKind::Empty),
@@ -56,9 +56,9 @@ fn answers(case: &Json) -> Vec<Answer> {
         sample.error = outcome["error"].as_str().unwrap_or_default().into();
         let verdict = Verdict { loose: file["outputs"][at]["correctness"].as_bool(), ..Verdict::default() };
         let expected = file["outputs"][at]["expected"].as_str().map(str::to_owned);
-        Answer { sample, expected, constrained: true, fresh: false, verdict }
+        JudgedResponse { sample, expected, constrained: true, fresh: false, verdict }
     };
-    case["outcomes"].as_array().unwrap().iter().enumerate().map(answer).collect()
+    case["outcomes"].as_array().unwrap().iter().enumerate().map(response).collect()
 }
 
 fn goodput(case: &Json) -> Option<GoodputLimits> {
@@ -78,22 +78,22 @@ fn recorded_reports_are_made_again() {
     for path in cases {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let case = golden_json(&format!("scenarios/structured-output/report/{name}"));
-        let (setup, answers) = (setup(&case), answers(&case));
+        let (setup, responses) = (setup(&case), responses(&case));
         let metrics = MetricKind::parse_list(flag(&case, "--percentile-metrics").unwrap_or("ttft,tpot,itl"));
         let percentiles = flag(&case, "--metric-percentiles").unwrap_or("99");
         let percentiles: Vec<f64> = percentiles.split(',').map(|text| text.parse().unwrap()).collect();
         let duration = case["duration"].as_f64().unwrap();
-        let own = MetricSettings { goodput: goodput(&case), ..MetricSettings::default() };
+        let tacho = MetricSettings { goodput: goodput(&case), ..MetricSettings::default() };
         let run =
-            Setup { percentile_metrics: metrics, metric_percentiles: percentiles, metrics: own, ..Setup::example() };
-        let summary = StructuredSummary::of(&answers, &run, duration);
+            Setup { percentile_metrics: metrics, metric_percentiles: percentiles, metrics: tacho, ..Setup::example() };
+        let summary = StructuredSummary::of(&responses, &run, duration);
         let console: Vec<&str> =
             case["console"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
         let table = console.iter().position(|line| line.starts_with("====")).unwrap();
         assert_eq!(super::console(&setup, &summary, duration), console[table..], "{name}");
         assert_eq!(setup.traffic(), console[table - 3..table], "{name}");
         assert_eq!(setup.file_name(), case["file_name"].as_str().unwrap(), "{name}");
-        let file = result(&setup, &summary, &answers, case["file"]["duration"].as_f64().unwrap());
+        let file = result(&setup, &summary, &responses, case["file"]["duration"].as_f64().unwrap());
         let keys: Vec<&str> = file.iter().map(|(key, _)| key).collect();
         assert_eq!(Json::from(keys), case["file_keys"], "{name}");
         assert_same(&file, &case["file"], &name);

@@ -76,7 +76,7 @@ impl RunContext<'_> {
         let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(schedule);
         let peers = coordinator.as_ref().zip(plan.ranks.as_ref());
-        let grace = self.own.traffic.grace;
+        let grace = self.rank_plan.traffic.grace;
         let mut watchers: Vec<&mut dyn Watcher> = vec![&mut stops, &mut scribe, &mut rate_changes];
         watchers.extend(row_command.map(|command| command as &mut dyn Watcher));
         let mut rows = Aggregator {

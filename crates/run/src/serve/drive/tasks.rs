@@ -44,7 +44,7 @@ impl<'s> Tasks<'s> {
         supply: Option<&'s Supply>,
         over: &'s AtomicBool,
     ) -> Result<Self, Error> {
-        let RunContext { own: plan, prepared, components, identity, shard, .. } = *run;
+        let RunContext { rank_plan: plan, prepared, components, identity, shard, .. } = *run;
         let requests = &identity.requests;
         let board = &components.counters.live;
         announce::on_board(plan, prepared, board);

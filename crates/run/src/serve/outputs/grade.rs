@@ -70,8 +70,10 @@ impl GradeRule {
     /// Whether the output has the answer, which the rule can use.
     pub fn is_correct(self, output: &str, answer: &Value) -> bool {
         let text = text_of(answer);
-        let same = |own: Option<f64>, expected: Option<f64>| {
-            own.zip(expected).is_some_and(|(own, expected)| (own - expected).abs() <= 1e-6 * expected.abs().max(1.0))
+        let same = |actual: Option<f64>, expected: Option<f64>| {
+            actual
+                .zip(expected)
+                .is_some_and(|(actual, expected)| (actual - expected).abs() <= 1e-6 * expected.abs().max(1.0))
         };
         match self {
             GradeRule::Exact => output.trim() == text.trim(),
@@ -80,16 +82,16 @@ impl GradeRule {
                 same(marked(output).or_else(|| last_number(output)), marked(&text).or(last_number(&text)))
             }
             GradeRule::Aime => match boxed(output) {
-                Some(own) => own == text.trim() || same(last_number(own), last_number(&text)),
+                Some(actual) => actual == text.trim() || same(last_number(actual), last_number(&text)),
                 None => same(last_number(output), last_number(&text)),
             },
-            GradeRule::Choice => choice(output).is_some_and(|own| Some(own) == letter(&text)),
+            GradeRule::Choice => choice(output).is_some_and(|actual| Some(actual) == letter(&text)),
             GradeRule::Regex => Regex::new(&text).is_ok_and(|pattern| pattern.is_match(output)),
             GradeRule::Schema | GradeRule::Grammar => {
                 self.constraint(answer).is_some_and(|constraint| constraint.accepts(output) == Some(true))
             }
-            GradeRule::Json => object(output).zip(answer_object(answer)).is_some_and(|(own, expected)| {
-                expected.iter().all(|(key, value)| own.get(key).is_some_and(|own| is_same(own, value)))
+            GradeRule::Json => object(output).zip(answer_object(answer)).is_some_and(|(actual, expected)| {
+                expected.iter().all(|(key, value)| actual.get(key).is_some_and(|actual| is_same(actual, value)))
             }),
         }
     }
@@ -147,8 +149,8 @@ fn answer_object(answer: &Value) -> Option<Dict> {
 }
 
 /// Numbers are equal by value: 3 and 3.0.
-fn is_same(own: &Value, expected: &Value) -> bool {
-    own == expected || own.as_f64().zip(expected.as_f64()).is_some_and(|(own, expected)| own == expected)
+fn is_same(actual: &Value, expected: &Value) -> bool {
+    actual == expected || actual.as_f64().zip(expected.as_f64()).is_some_and(|(actual, expected)| actual == expected)
 }
 
 #[cfg(test)]

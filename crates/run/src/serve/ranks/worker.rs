@@ -7,7 +7,7 @@ use tacho_fleet::{Start, Worker};
 use tacho_loadgen::StopSignal;
 use tacho_rowlog::Origin;
 
-use super::{RankClosing, own_part, take_share, uplink::Uplink};
+use super::{RankClosing, rank_part, take_share, uplink::Uplink};
 use crate::serve::drive::{RowReceiver, RunContext};
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::{
@@ -39,14 +39,16 @@ pub fn run_share(
     let mut set_up = || {
         let OpenedLog { log, .. } = OpenedLog::open(&logged, &mut prepared, &identity, sink)?;
         let shard = take_share(plan, &mut prepared, None)?;
-        let own = own_part(plan, &shard);
-        let components = Components::on_clock(&own, &prepared, clock, stop)?;
-        if !prepared.requests.is_empty() && (!own.traffic.ready_timeout.is_zero() || own.traffic.warmups > 0) {
-            warm_up(&own, &prepared, &components.payload, stop, sink)?;
+        let rank_plan = rank_part(plan, &shard);
+        let components = Components::on_clock(&rank_plan, &prepared, clock, stop)?;
+        if !prepared.requests.is_empty()
+            && (!rank_plan.traffic.ready_timeout.is_zero() || rank_plan.traffic.warmups > 0)
+        {
+            warm_up(&rank_plan, &prepared, &components.payload, stop, sink)?;
         }
-        Ok((log, own, shard, components))
+        Ok((log, rank_plan, shard, components))
     };
-    let (log, own, shard, components) = set_up().inspect_err(|_: &Error| {
+    let (log, rank_plan, shard, components) = set_up().inspect_err(|_: &Error| {
         if stop.draining() {
             // Rank 0 passes the signal on.
             let _ = worker.ready(None, &|| true);
@@ -57,7 +59,7 @@ pub fn run_share(
     let uplink = Uplink::new(worker, member, (interrupt, stop), clock, components.counters.clone(), directory);
     let context = RunContext {
         plan,
-        own: &own,
+        rank_plan: &rank_plan,
         prepared: &prepared,
         identity: &identity,
         components: &components,
@@ -90,19 +92,20 @@ fn send(context: &RunContext<'_>, mut rows: RankRows<'_>) -> Result<RankClosing,
 
 /// The log of this rank, named after rank 0's. Rank 0 may only choose the numbers in the name.
 fn named_after(log: &LogPlan, first: Option<&str>, rank: usize) -> LogPlan {
-    let own = log.directory.file_name().unwrap_or_default();
-    let name = first.filter(|name| is_variant(name, &own.to_string_lossy())).map_or(own, |name| name.as_ref());
+    let configured = log.directory.file_name().unwrap_or_default();
+    let name =
+        first.filter(|name| is_variant(name, &configured.to_string_lossy())).map_or(configured, |name| name.as_ref());
     let directory = log.directory.with_file_name(name).with_extension(format!("rank{rank}.rows"));
     LogPlan { directory, ..log.clone() }
 }
 
 /// Returns whether two file names differ only in numbers; one may have more of them.
-fn is_variant(name: &str, own: &str) -> bool {
+fn is_variant(name: &str, configured: &str) -> bool {
     let without = |name: &str| {
         let stem = name.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
         stem.collect::<Vec<_>>().join(".").replace(|letter: char| letter.is_ascii_digit(), "")
     };
-    Path::new(name).file_name().is_some_and(|file| file == name) && without(name) == without(own)
+    Path::new(name).file_name().is_some_and(|file| file == name) && without(name) == without(configured)
 }
 
 struct RankRows<'a> {
@@ -167,15 +170,15 @@ mod tests {
 
     #[test]
     fn rank_0_chooses_the_numbers_in_a_log_name_alone() {
-        let plan = |own: &str| LogPlan {
-            directory: Path::new("/logs").join(own),
+        let plan = |configured: &str| LogPlan {
+            directory: Path::new("/logs").join(configured),
             start: LogStart::AtOnce,
             required: false,
             tacho: String::new(),
             command: Vec::new(),
             memory: 0,
         };
-        let named = |own: &str, first: &str| named_after(&plan(own), Some(first), 1).directory;
+        let named = |configured: &str, first: &str| named_after(&plan(configured), Some(first), 1).directory;
         let preset = named("tacho-20260101-101010-7.rows", "tacho-20260101-101009-123.rows");
         assert_eq!(preset, Path::new("/logs/tacho-20260101-101009-123.rank1.rows"));
         assert_eq!(named("r.2.rows", "r.rows"), Path::new("/logs/r.rank1.rows"));

@@ -245,7 +245,7 @@ impl Answers {
             serve: pair.serve.shown(),
             bench: pair.bench.shown(),
             criteria: target.iter().map(Criterion::to_string).collect(),
-            variable: pair.plan.variable.key().to_owned(),
+            variable: pair.plan.variable.name().to_owned(),
             verdict,
             reason,
             stopped: found.stopped,

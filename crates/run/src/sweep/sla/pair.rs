@@ -63,7 +63,7 @@ impl Pair<'_> {
 
     /// The loads with stored results, ascending.
     pub(super) fn stored(&self, archive: &dyn Archive) -> Vec<Level> {
-        let prefix = format!("{}=", self.plan.variable.key());
+        let prefix = format!("{}=", self.plan.variable.name());
         let level = |level: f64| {
             let directory = level_directory(self.plan, &self.base, level);
             let level = if self.top().is_infinite() && level >= UNLIMITED_RATE { self.top() } else { level };
@@ -79,7 +79,7 @@ impl Pair<'_> {
 
     /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, size: Option<Size>) -> ParamSet {
-        let set = self.bench.with(self.plan.variable.key(), load_value(spelled(level)));
+        let set = self.bench.with(self.plan.variable.name(), load_value(spelled(level)));
         match (size, self.plan.first_run) {
             (Some(Size { prompts, ramp: None }), _) => set.with(self.plan.variable.size_key(), prompts),
             (Some(Size { prompts, ramp: Some(seconds) }), _) => {
@@ -124,7 +124,7 @@ impl Pair<'_> {
             }
             if results.len() == before {
                 // Ends the search if a run fails repeatedly.
-                let key = self.plan.variable.key();
+                let key = self.plan.variable.name();
                 let text = format!("no result at {key}={level}, which the search cannot do without");
                 return Err(Stop::Run(Failure::new("ValueError", text)));
             }

@@ -32,7 +32,7 @@ impl Pair<'_> {
             session.count();
             return Ok(());
         }
-        let (variable, key) = (self.plan.variable, self.plan.variable.key());
+        let (variable, key) = (self.plan.variable, self.plan.variable.name());
         let criteria: Vec<String> = target.iter().map(Criterion::to_string).collect();
         session.note(format!("[SLA START]\nSLA criteria: {}", criteria.join(", ")));
         if self.plan.sweep.dry_run {
@@ -164,7 +164,7 @@ impl Pair<'_> {
         found: &Found,
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        let (variable, key) = (self.plan.variable, self.plan.variable.key());
+        let (variable, key) = (self.plan.variable, self.plan.variable.name());
         session.say(self.table(target, found)?);
         let (left, right) = found.bracket();
         session.note(format!("Range of {key} to search: [{left}, {}] {}.", load_text(right), variable.unit()));
@@ -268,7 +268,7 @@ impl Pair<'_> {
             row.push(verdict_text(one, client_doubt(level, target).is_some()).into());
             rows.push(row);
         }
-        let first = [self.plan.variable.key(), "runs"].into_iter().chain(keys);
+        let first = [self.plan.variable.name(), "runs"].into_iter().chain(keys);
         Ok(Note::Table { headings: first.chain(["completed/s", "verdict"]).map(str::to_owned).collect(), rows })
     }
 }

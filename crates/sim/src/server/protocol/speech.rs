@@ -104,7 +104,7 @@ impl Speech {
         }
         let chunks = self.total.div_ceil(self.chunk);
         // At least one chunk comes before a fault.
-        let fails_after = self.fault.place().map(|place| 1 + (place * f64::from(chunks - 1)) as u32);
+        let fails_after = self.fault.fraction().map(|fraction| 1 + (fraction * f64::from(chunks - 1)) as u32);
         for sent in 0..chunks {
             match self.fault {
                 _ if fails_after != Some(sent) => {}

@@ -75,7 +75,7 @@ impl Generation {
     /// Returns whether the fault occurs at this token.
     pub(crate) fn fault_is_due(&self, signal: &Signal) -> bool {
         let first = &self.choices[0];
-        let due = self.fault.place().map(|place| (place * first.output.len() as f64) as usize);
+        let due = self.fault.fraction().map(|fraction| (fraction * first.output.len() as f64) as usize);
         signal.choice == 0 && due == Some(first.produced)
     }
 

@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn other_columns_are_named() {
         for column in ["nope", "n", "chat.3.value"] {
-            let refused = made(column).unwrap_err().to_string();
-            assert!(refused.contains("q (text), chat (list), n (number)"), "{refused}");
+            let error = made(column).unwrap_err().to_string();
+            assert!(error.contains("q (text), chat (list), n (number)"), "{error}");
         }
     }
 }

@@ -77,10 +77,10 @@ fn messages_and_token_ids_need_a_backend_that_sends_them() {
     assert_eq!(request.chat_messages.as_ref().and_then(Value::as_list).map(<[Value]>::len), Some(2));
     assert!(request.prompt_len > 1 && request.output_len == 256);
     let plain = |spec| RowsSpec { carrier: Carrier { name: "tgi", carries: &[] }, ..spec };
-    let refused = |text: &str| file("a.jsonl", text, plain, &[]).unwrap_err().to_string();
-    assert!(refused(messages).contains("line 1: \"messages\" has messages, which the backend tgi does not send"));
-    assert!(refused(r#"{"prompt": [1, 2]}"#).contains("token IDs"));
-    assert!(refused(r#"{"prompt": "p", "image": "a.png"}"#).contains("\"tgi\""));
+    let error = |text: &str| file("a.jsonl", text, plain, &[]).unwrap_err().to_string();
+    assert!(error(messages).contains("line 1: \"messages\" has messages, which the backend tgi does not send"));
+    assert!(error(r#"{"prompt": [1, 2]}"#).contains("token IDs"));
+    assert!(error(r#"{"prompt": "p", "image": "a.png"}"#).contains("\"tgi\""));
     let ids = |spec| RowsSpec { carrier: Carrier { name: "vllm", carries: &[Need::TokenIds] }, ..spec };
     let request = file("a.jsonl", r#"{"prompt": [1, 2]}"#, ids, &[]).unwrap().requests.remove(0);
     assert_eq!((request.content, request.prompt_len), (Content::Ids(vec![1, 2]), 2));
@@ -153,8 +153,8 @@ fn output_lengths_come_from_the_flag_then_the_row_then_the_default() {
     };
     assert_eq!(lens(None, Some(256)).unwrap(), [5, 256]);
     assert_eq!(lens(Some(8), Some(256)).unwrap(), [8, 8]);
-    let refused = lens(None, None).unwrap_err().to_string();
-    assert!(refused.contains("a.csv, line 3: \"n\", mapped to output_len, must be given"), "{refused}");
+    let error = lens(None, None).unwrap_err().to_string();
+    assert!(error.contains("a.csv, line 3: \"n\", mapped to output_len, must be given"), "{error}");
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn columns_of_parquet_and_nested_ones_are_found() {
     let sampled = made(&unshuffled(spec(parquet.clone(), &["prompt=q", "output_len=n", "labels.len=n"]))).unwrap();
     let seen: Vec<_> = sampled.requests.iter().map(|one| (one.output_len, one.labels.get("len"))).collect();
     assert_eq!((prompts(&sampled), seen), (vec!["a".into(), "b".into()], vec![(3, Some("3")), (4, Some("4"))]));
-    let refused = made(&unshuffled(spec(parquet, &["prompt=n"]))).unwrap_err().to_string();
-    assert!(refused.contains("t.parquet, row 1: \"n\", mapped to prompt, must be a text"), "{refused}");
+    let error = made(&unshuffled(spec(parquet, &["prompt=n"]))).unwrap_err().to_string();
+    assert!(error.contains("t.parquet, row 1: \"n\", mapped to prompt, must be a text"), "{error}");
     let nested = self::file(
         "n.json",
         r#"[{"c": [{"value": "x"}], "m": {"len": 2}}]"#,
@@ -189,8 +189,8 @@ fn recorded_times_are_those_of_the_rows() {
     let sampled = file("a.csv", text, timed, &["prompt=q", "timestamp=at"]).unwrap();
     let times: Vec<_> = sampled.requests.iter().map(|request| request.timestamp.unwrap()).collect();
     assert_eq!((prompts(&sampled), times), (vec!["a".into(), "b".into()], vec![0.0, 3.0]));
-    let refused = file("a.csv", text, timed, &["prompt=q"]).unwrap_err().to_string();
-    assert!(refused.contains("\"timestamp\" must be given"), "{refused}");
+    let error = file("a.csv", text, timed, &["prompt=q"]).unwrap_err().to_string();
+    assert!(error.contains("\"timestamp\" must be given"), "{error}");
 }
 
 /// A file with the columns `q` and `n`.

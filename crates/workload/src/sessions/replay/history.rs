@@ -4,7 +4,7 @@
 use tacho_core::json::{Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
-use super::{Find, ReceivedResponse, Replay, content_text, own_messages};
+use super::{Find, ReceivedResponse, Replay, content_text, request_messages};
 use crate::sampling::chat::{message, object};
 
 /// The result of a tool call that was not recorded.
@@ -28,7 +28,7 @@ impl Replay {
         let kept = find(last).and_then(|received| Some((received, received.reply?.id.clone()?)));
         if let Some((received, id)) = kept.filter(|_| self.server_history) {
             let mut transcript = Transcript { messages: Vec::new(), open: calls(&received).to_vec() };
-            transcript.push_messages(own_messages(own));
+            transcript.push_messages(request_messages(own));
             let mut overrides = own.overrides.as_ref().and_then(Value::as_dict).cloned().unwrap_or_default();
             overrides.set("previous_response_id", id);
             let overrides = Some(overrides.into());
@@ -36,12 +36,12 @@ impl Replay {
         }
         let mut transcript = Transcript::default();
         for (position, choice) in before {
-            transcript.push_messages(own_messages(&self.requests[*position]));
+            transcript.push_messages(request_messages(&self.requests[*position]));
             if let Some(received) = find(*position) {
                 transcript.push_completion(&received.choice(*choice));
             }
         }
-        transcript.push_messages(own_messages(own));
+        transcript.push_messages(request_messages(own));
         Some(Request { chat_messages: Some(Value::List(transcript.messages)), ..own.clone() })
     }
 
@@ -50,7 +50,7 @@ impl Replay {
     pub fn simulated_tools(&self, index: usize, find: Find<'_>) -> Option<usize> {
         let (caller, choice) = *self.before[index].last()?;
         let called = calls(&find(caller)?.choice(choice)).len();
-        let recorded = own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count();
+        let recorded = request_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count();
         (called > 0 && recorded < called).then_some(caller)
     }
 }

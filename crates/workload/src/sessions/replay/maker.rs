@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
-use super::{ReplaySpec, media, own_messages};
+use super::{ReplaySpec, media, request_messages};
 use crate::sampling::chat::{message, object};
 use crate::sessions::model::{History, Prompt, Step, Trace};
 use crate::{datasets::timed_trace::Blocks, sessions::error::TraceError, sessions::kind::Format};
@@ -180,7 +180,7 @@ impl<'t> Maker<'t> {
             return Err(cannot(step, "has chat messages: use --backend openai-chat"));
         }
         if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
-            request.prompt_len = own_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
+            request.prompt_len = request_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl<'t> Maker<'t> {
             request.output_len = asked;
         }
         if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
-            request.prompt_len = own_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
+            request.prompt_len = request_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
         }
     }
 
@@ -222,7 +222,7 @@ impl<'t> Maker<'t> {
     /// The messages of a request as pieces; empty without a tokenizer.
     fn message_pieces(&self, request: &Request) -> Pieces {
         let Some(tokenizer) = self.tokenizer else { return Vec::new() };
-        own_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()
+        request_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()
     }
 }
 

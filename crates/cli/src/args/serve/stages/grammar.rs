@@ -52,13 +52,13 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, A
 
 /// Reads a file: a list of stages, or a mapping with such a list under `stages`.
 fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, ArgumentError> {
-    let refused = |problem: String| ArgumentError::other(format!("--stages: {}: {problem}", path.display()));
+    let invalid = |problem: String| ArgumentError::other(format!("--stages: {}: {problem}", path.display()));
     let text =
-        tacho_core::files::read_settings_text(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let document = yaml::document(&text).map_err(|problem| refused(problem.to_string()))?;
+        tacho_core::files::read_settings_text(path).map_err(|error| invalid(format!("cannot be read: {error}")))?;
+    let document = yaml::document(&text).map_err(|problem| invalid(problem.to_string()))?;
     let value = document.map_or(Value::Null, |node| node.value());
     let list = value.as_list().or_else(|| value.get("stages")?.as_list());
-    let list = list.ok_or_else(|| refused("write a list of stages, or a mapping with the key stages".to_owned()))?;
+    let list = list.ok_or_else(|| invalid("write a list of stages, or a mapping with the key stages".to_owned()))?;
     let mut stages = Vec::new();
     for stage in list {
         match stage.as_str() {

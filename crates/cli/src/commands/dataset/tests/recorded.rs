@@ -115,10 +115,10 @@ fn lengths_of_files_are_checked() {
         (r#"{"timestamp": 1e300, "input_length": 1, "output_length": 1, "hash_ids": [1]}"#, "timed_trace"),
     ] {
         std::fs::write(&path, row).unwrap();
-        let words = ["--dataset-name", dataset, "--num-prompts", "1", "--custom-output-len=-1", "--skip-chat-template"];
+        let args = ["--dataset-name", dataset, "--num-prompts", "1", "--custom-output-len=-1", "--skip-chat-template"];
         let path = ["--dataset-path", path.to_str().unwrap(), "--tokenizer", "golden/tokenizers/gpt2"];
-        let words = [&words[..], &path].concat();
-        let error = refusal(&serde_json::json!({"name": dataset, "argv": words}));
+        let args = [&args[..], &path].concat();
+        let error = refusal(&serde_json::json!({"name": dataset, "argv": args}));
         assert!(error.contains("line 1"), "{row}: {error}");
     }
 }

@@ -69,14 +69,14 @@ fn prompts_are_divided_among_prefixes() {
     let count = |prompts, prefixes| requests(WorkloadSpec::PrefixRepetition(prefix_spec(prompts, prefixes)));
     assert_eq!(count(25, 10).unwrap(), 20);
     assert_eq!(count(-1, 10).unwrap(), 0);
-    let refused = |prompts, prefixes| count(prompts, prefixes).unwrap_err().to_string();
+    let error = |prompts, prefixes| count(prompts, prefixes).unwrap_err().to_string();
     let few = "must be greater than or equal to --prefix-repetition-num-prefixes (10)";
-    assert_eq!(refused(3, 10), format!("--num-prompts (3) {few}"));
-    assert_eq!(refused(0, 10), format!("--num-prompts (0) {few}"));
-    assert!(refused(3, 0).starts_with("--prefix-repetition-num-prefixes is 0"));
+    assert_eq!(error(3, 10), format!("--num-prompts (3) {few}"));
+    assert_eq!(error(0, 10), format!("--num-prompts (0) {few}"));
+    assert!(error(3, 0).starts_with("--prefix-repetition-num-prefixes is 0"));
     let negative = PrefixRepetitionSpec { suffix_len: -1, ..prefix_spec(4, 2) };
-    let refused = requests(WorkloadSpec::PrefixRepetition(negative)).unwrap_err().to_string();
-    assert!(refused.ends_with("is -1: negative dimensions are not allowed"), "{refused}");
+    let error = requests(WorkloadSpec::PrefixRepetition(negative)).unwrap_err().to_string();
+    assert!(error.ends_with("is -1: negative dimensions are not allowed"), "{error}");
     let seed = PrefixRepetitionSpec { seed: 1 << 32, ..prefix_spec(4, 2) };
     assert!(matches!(requests(WorkloadSpec::PrefixRepetition(seed)), Err(Error::SeedOutOfRange { .. })));
 }
@@ -89,12 +89,12 @@ fn rerank_needs_documents() {
     };
     assert_eq!(rerank(5, 2, true).unwrap(), 3);
     assert_eq!(rerank(5, 2, false).unwrap(), 4);
-    for (refused, problem) in [
+    for (error, problem) in [
         (rerank(1, 2, false), "the query counts as one: got 1 and 2"),
         (rerank(5, 1, false), "the query counts as one: got 5 and 1"),
         (rerank(-5, 1, true), "--num-prompts is -5: negative dimensions are not allowed"),
         (rerank(5, 0, true), "--random-batch-size is 0: a request needs at least one document"),
     ] {
-        assert!(refused.unwrap_err().to_string().ends_with(problem), "{problem}");
+        assert!(error.unwrap_err().to_string().ends_with(problem), "{problem}");
     }
 }

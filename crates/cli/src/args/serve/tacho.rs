@@ -14,7 +14,7 @@ use crate::args::presets::{NAMES, PRESETS};
 use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
 
 flags! {
-    OwnArgs {
+    TachoArgs {
         SIMULATOR [
             sim: bool = switch(&["--sim"], &SERVER,
                 "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 100 requests at 10 \
@@ -98,7 +98,7 @@ flags! {
         COSTS [
             gpu_hour_price: Option<f64> = tacho(&["--gpu-hour-price"], Float, "PRICE", Unset, &COST,
                 "Price of one GPU per hour, in any currency. The result then has the cost per request and per million tokens.").positive();
-            gpus: Given<i64> = tacho(&["--gpus"], Int, "N", DefaultValue::Int(1), &COST, "GPUs that serve the run. The result then has throughput per GPU, and its cost with --gpu-hour-price.").between(1.0, 1e6);
+            gpus: FlagValue<i64> = tacho(&["--gpus"], Int, "N", DefaultValue::Int(1), &COST, "GPUs that serve the run. The result then has throughput per GPU, and its cost with --gpu-hour-price.").between(1.0, 1e6);
         ]
         SCRAPING [
             metrics_interval: Duration = tacho(&["--metrics-interval"], Seconds, "SEC", DefaultValue::Float(1.0), &TELEMETRY,

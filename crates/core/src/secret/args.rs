@@ -5,23 +5,23 @@ use super::{REDACTED, Secret, is_secret_flag, is_secret_name};
 
 /// The arguments of a command for display: redacts the values of secret flags and variables, header values, and secrets
 /// in URLs and JSON.
-pub fn redact_words(words: &[String]) -> Vec<String> {
-    redact(words, hide_header_value)
+pub fn redact_args(args: &[String]) -> Vec<String> {
+    redact(args, hide_header_value)
 }
 
 /// Redacts the text of a header.
 type HeaderRule = fn(&str) -> String;
 
-fn redact(words: &[String], header: HeaderRule) -> Vec<String> {
+fn redact(args: &[String], header: HeaderRule) -> Vec<String> {
     let mut flag = "";
-    words.iter().map(|word| redact_word(word, &mut flag, header)).collect()
+    args.iter().map(|word| redact_word(word, &mut flag, header)).collect()
 }
 
 /// The secrets among the arguments. A header value that does not look like a credential is redacted in commands but not
 /// listed here: it may be a common word.
-pub fn secrets_of(words: &[String]) -> Vec<Secret> {
-    let shown = redact(words, redact_header_text);
-    words.iter().zip(&shown).flat_map(|(word, shown)| hidden_in(word, shown)).collect()
+pub fn secrets_of(args: &[String]) -> Vec<Secret> {
+    let shown = redact(args, redact_header_text);
+    args.iter().zip(&shown).flat_map(|(word, shown)| hidden_in(word, shown)).collect()
 }
 
 /// Redacts one argument. `flag` is the option that it is a value of; an argument that is an option becomes the new
@@ -127,7 +127,7 @@ fn is_scheme(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn words(line: &[&str]) -> Vec<String> {
+    fn args(line: &[&str]) -> Vec<String> {
         line.iter().map(|&word| word.to_owned()).collect()
     }
 
@@ -156,7 +156,7 @@ mod tests {
             ),
             (&["--temperature", "-0.5", "--max-tokens", "5"], &["--temperature", "-0.5", "--max-tokens", "5"]),
         ] {
-            assert_eq!(redact_words(&words(typed)), words(shown));
+            assert_eq!(redact_args(&args(typed)), args(shown));
         }
     }
 
@@ -164,11 +164,11 @@ mod tests {
     fn what_was_taken_out_is_known() {
         let line =
             ["--header", "Authorization=Bearer sk-1", "--base-url", "http://u:PW@h/v1", "--api-key", "K2", "x=1"];
-        let known: Vec<String> = secrets_of(&words(&line)).iter().map(|secret| secret.expose().to_owned()).collect();
+        let known: Vec<String> = secrets_of(&args(&line)).iter().map(|secret| secret.expose().to_owned()).collect();
         for secret in ["sk-1", "PW", "K2"] {
             assert!(known.iter().any(|text| text == secret), "{secret}: {known:?}");
         }
-        assert!(secrets_of(&words(&["--header", "X-Team=default"])).is_empty());
+        assert!(secrets_of(&args(&["--header", "X-Team=default"])).is_empty());
         assert!(!known.iter().any(|text| text == "x=1" || text == "Bearer"), "{known:?}");
     }
 }

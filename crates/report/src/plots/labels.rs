@@ -16,7 +16,7 @@ const SETTINGS: [(&str, &str); 6] = [
 ];
 
 /// The key as text, with its unit if it has one.
-pub(crate) fn in_words(key: &str) -> String {
+pub(crate) fn key_label(key: &str) -> String {
     let plain = key.replace('-', "_");
     if let Some((_, words)) = SETTINGS.iter().find(|(known, _)| *known == plain) {
         return (*words).to_owned();
@@ -37,7 +37,7 @@ pub(crate) fn in_words(key: &str) -> String {
 
 /// The key as text without its unit.
 pub(crate) fn bare(key: &str) -> String {
-    let words = in_words(key);
+    let words = key_label(key);
     words.split(" (").next().unwrap_or(&words).to_owned()
 }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn keys_become_words_with_units() {
         let words =
-            ["p99_ttft_ms", "output_throughput", "max-concurrency", "max_num_seqs", "avg_latency"].map(in_words);
+            ["p99_ttft_ms", "output_throughput", "max-concurrency", "max_num_seqs", "avg_latency"].map(key_label);
         let expected = [
             "P99 TTFT (ms)",
             "Output token throughput (tok/s)",

@@ -15,53 +15,53 @@ pub(crate) fn spelled(load: f64) -> f64 {
 
 /// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
 pub fn split(flag: &'static str, text: &str) -> Result<Vec<String>, Error> {
-    let words = command::words(text).map_err(|what| Error::Quoting { flag, what })?;
-    if words.is_empty() { Err(Error::EmptyCommand { flag }) } else { Ok(words) }
+    let args = command::split(text).map_err(|what| Error::Quoting { flag, what })?;
+    if args.is_empty() { Err(Error::EmptyCommand { flag }) } else { Ok(args) }
 }
 
 /// A command with the set's keys replaced or added, in their order. `flag` is named in errors.
 pub fn apply(flag: &'static str, command: &[String], set: &ParamSet) -> Result<Vec<String>, Error> {
-    let mut words = command.to_vec();
+    let mut args = command.to_vec();
     for (key, value) in set.params() {
-        apply_one(flag, &mut words, key, value)?;
+        apply_one(flag, &mut args, key, value)?;
     }
-    Ok(words)
+    Ok(args)
 }
 
-fn apply_one(flag: &'static str, words: &mut Vec<String>, key: &str, value: &Value) -> Result<(), Error> {
+fn apply_one(flag: &'static str, args: &mut Vec<String>, key: &str, value: &Value) -> Result<(), Error> {
     let (root, tail) = key.split_at(key.find('.').unwrap_or(key.len()));
     let dashed = format!("{}{tail}", root.replace('_', "-"));
     let spellings = [format!("--{dashed}"), format!("--{}{tail}", root.replace('-', "_")), format!("--{key}")];
-    let found = spellings.iter().find_map(|name| words.iter().position(|word| word == name));
-    let has_value = |at: usize| words.get(at + 1).is_some_and(|next| !next.starts_with("--"));
+    let found = spellings.iter().find_map(|name| args.iter().position(|word| word == name));
+    let has_value = |at: usize| args.get(at + 1).is_some_and(|next| !next.starts_with("--"));
     match value {
         Value::Bool(on) if tail.is_empty() => {
             let word = if *on { format!("--{dashed}") } else { format!("--no-{dashed}") };
             match found {
-                Some(at) => words[at] = word,
-                None => words.push(word),
+                Some(at) => args[at] = word,
+                None => args.push(word),
             }
         }
         Value::Bool(on) => {
             let word = format!("--{dashed}={on}");
             match found {
                 // The old value would be left behind as a stray word.
-                Some(at) if has_value(at) => drop(words.splice(at..at + 2, [word])),
-                Some(at) => words[at] = word,
-                None => words.push(word),
+                Some(at) if has_value(at) => drop(args.splice(at..at + 2, [word])),
+                Some(at) => args[at] = word,
+                None => args.push(word),
             }
         }
         value => {
             let text = if matches!(value, Value::Dict(_)) { dumps(value) } else { python_str(value) };
             let pair = [format!("--{dashed}"), text];
             match found {
-                Some(at) if at + 1 == words.len() => {
-                    return Err(Error::NoValueToReplace { flag, word: words[at].clone(), key: key.to_owned() });
+                Some(at) if at + 1 == args.len() => {
+                    return Err(Error::NoValueToReplace { flag, word: args[at].clone(), key: key.to_owned() });
                 }
-                Some(at) if has_value(at) => drop(words.splice(at..at + 2, pair)),
+                Some(at) if has_value(at) => drop(args.splice(at..at + 2, pair)),
                 // Another option follows: it must not be taken for the value.
-                Some(at) => drop(words.splice(at..=at, pair)),
-                None => words.extend(pair),
+                Some(at) => drop(args.splice(at..=at, pair)),
+                None => args.extend(pair),
             }
         }
     }
@@ -69,10 +69,10 @@ fn apply_one(flag: &'static str, words: &mut Vec<String>, key: &str, value: &Val
 }
 
 /// The value after an option, or behind its `=`.
-pub fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
-    words.iter().enumerate().find_map(|(at, word)| {
+pub fn option<'a>(args: &'a [String], name: &str) -> Option<&'a str> {
+    args.iter().enumerate().find_map(|(at, word)| {
         if word == name {
-            return words.get(at + 1).map(String::as_str);
+            return args.get(at + 1).map(String::as_str);
         }
         word.strip_prefix(name)?.strip_prefix('=')
     })
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
     use tacho_core::json::parse;
 
-    fn words(text: &str) -> Vec<String> {
+    fn args(text: &str) -> Vec<String> {
         split("--serve-cmd", text).unwrap()
     }
 
     fn applied(command: &str, set: &str) -> String {
         let set = ParamSet::new(parse(set).unwrap().as_dict().unwrap().clone());
-        apply("--serve-cmd", &words(command), &set).unwrap().join(" ")
+        apply("--serve-cmd", &args(command), &set).unwrap().join(" ")
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(applied("s --enable-foo --bar 1", r#"{"enable_foo": "5"}"#), "s --enable-foo 5 --bar 1");
         assert_eq!(applied("s --c.x 0 --bar 1", r#"{"c.x": true}"#), "s --c.x=true --bar 1");
         let set = ParamSet::new(parse(r#"{"port": 9}"#).unwrap().as_dict().unwrap().clone());
-        let error = apply("--serve-cmd", &words("s --port"), &set).unwrap_err();
+        let error = apply("--serve-cmd", &args("s --port"), &set).unwrap_err();
         assert!(error.to_string().contains("--port"), "{error}");
     }
 
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn options_are_found_in_both_forms() {
-        assert_eq!(option(&words("s --port 1"), "--port"), Some("1"));
-        assert_eq!(option(&words("s --port=2"), "--port"), Some("2"));
-        assert_eq!(option(&words("s --porter 2"), "--port"), None);
+        assert_eq!(option(&args("s --port 1"), "--port"), Some("1"));
+        assert_eq!(option(&args("s --port=2"), "--port"), Some("2"));
+        assert_eq!(option(&args("s --porter 2"), "--port"), None);
     }
 }

@@ -14,7 +14,7 @@ use super::{Detail, server::ServerSamples};
 
 view! {
     /// tacho's own metrics, without the per-request lists.
-    pub(super) struct Own(r: &RunRecord, detail: Detail) {
+    pub(super) struct TachoPart(r: &RunRecord, detail: Detail) {
         /// Version of this object.
         version: u64 = RunRecord::VERSION,
         /// Whether --strict-parity was set.
@@ -61,7 +61,7 @@ view! {
         /// Probe requests that failed.
         probe_failed: Optional<u64> = r.measured.probe.map(|probe| probe.failed),
         latencies: Merged<Latencies<false>> = latencies(r),
-        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Own]),
+        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Tacho]),
         /// Connections opened during the run.
         connections_opened: usize = r.open_loop.connect.count,
         /// Steady-state window (MSER-5) and its metrics; missing without one.
@@ -224,7 +224,7 @@ view! {
             metric_fields(r, &[Part::Totals, Part::Peaks, Part::Audio, Part::Images]),
         vllm_latencies: Merged<Latencies<true>> = latency_fields(r),
         latencies: Merged<Latencies<false>> = latencies(r),
-        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Own]),
+        metrics: Merged<Metrics<true>> = metric_fields(r, &[Part::Tacho]),
         outcomes: Keyed<u64> = outcomes(r),
         intervals: Keyed<[Option<f64>; 2]> = intervals(r),
         /// Scores of the outputs.
