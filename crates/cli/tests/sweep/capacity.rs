@@ -85,8 +85,8 @@ fn the_capacity_of_a_running_server_is_measured() {
         "{printed}"
     );
     assert!(printed.contains("  cost       "), "{printed}");
-    let (_, page) = printed.split_once("saved: ").and_then(|(_, files)| files.split_once("saved: ")).expect(&printed);
-    let page = fs::read_to_string(place.path(page.trim())).unwrap();
+    let experiment = fs::read_dir(place.path("found")).unwrap().next().unwrap().unwrap().path();
+    let page = fs::read_to_string(experiment.join("sla.html")).unwrap();
     for card in ["Headroom", "Cost per million tokens", "Replicas"] {
         assert!(page.contains(card), "{card}");
     }
