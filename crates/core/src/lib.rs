@@ -37,7 +37,7 @@ pub use event::{Counters, EventSink, Note, RunEvent, Work};
 pub use host::Host;
 pub use labels::{LabelPool, Labels};
 pub use mutex::Mutex;
-pub use observation::{AudioFormat, Drafts, Media, Observation, TokenCountSource, Usage};
+pub use observation::{AudioFormat, Drafts, Media, Observation, ServerTimes, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use outputs::{Flaw, Judged, OutputCheck};
 pub use reply::{Reply, ToolCall};

@@ -1,5 +1,7 @@
 //! Timestamps and counts of one request, without interpretation.
 
+use std::num::NonZeroU32;
+
 use crate::{FailureKind, Judged, Labels, Outcome, OutputCheck, Reply, Timestamp};
 
 /// Resolution of recorded timestamps, about a microsecond. A power of two compresses well.
@@ -14,11 +16,31 @@ pub struct Usage {
     pub completion_tokens: Option<u64>,
     /// Prompt tokens served from the prefix cache; `None` if unknown.
     pub cached_tokens: Option<u64>,
-    /// Whether the server reported an invalid count (negative, infinite or beyond any context). Such counts are
-    /// dropped.
-    pub impossible: bool,
     /// Draft tokens of speculative decoding; `None` if the server does not report them per request.
     pub drafts: Option<Drafts>,
+}
+
+crate::packed! {
+    /// How long the phases of one response took, as the server measured it: microseconds, where it reports them per
+    /// request.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct ServerTimes {
+        /// From arrival at the engine to the first iteration.
+        pub queue: Option<NonZeroU32>,
+        /// From there to the first token.
+        pub prefill: Option<NonZeroU32>,
+        /// From there to the last token.
+        pub decode: Option<NonZeroU32>,
+    }
+}
+
+impl ServerTimes {
+    /// A time in whole microseconds, at least one, so that an unknown one needs no room; `None` if it is negative or
+    /// longer than an hour.
+    pub fn micros(value: f64) -> Option<NonZeroU32> {
+        let whole = (0.0..=3.6e9).contains(&value).then(|| value.round() as u32);
+        whole.and_then(|whole| NonZeroU32::new(whole.max(1)))
+    }
 }
 
 crate::packed! {
@@ -141,6 +163,11 @@ pub struct Observation {
     pub text: Vec<u8>,
     /// Token counts that the server reported.
     pub usage: Usage,
+    /// Whether the server reported an invalid count (negative, infinite or beyond any context). Such counts are
+    /// dropped.
+    pub impossible_usage: bool,
+    /// The server's own times.
+    pub times: ServerTimes,
     /// The generated media, if the response is not a text.
     pub media: Option<Media>,
     /// Parts of the response, in addition to its text, that a later request needs; otherwise `None`.

@@ -1,6 +1,8 @@
 //! Binary serialization of values, one after another. The format has no version: only the process that wrote the bytes
 //! reads them.
 
+use std::num::NonZeroU32;
+
 use crate::json::{self, Value};
 use crate::{Content, FailureKind};
 
@@ -84,6 +86,7 @@ as_other! {
     u64, bool, u64::from, |value| Some(value != 0);
     u64, u16, u64::from, |value| value.try_into().ok();
     u64, u32, u64::from, |value| value.try_into().ok();
+    u32, NonZeroU32, NonZeroU32::get, NonZeroU32::new;
     u64, usize, |value| value as u64, |value| value.try_into().ok();
     u64, i64, i64::cast_unsigned, |value| Some(value.cast_signed());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_core::Timestamp;
+use tacho_core::{ServerTimes, Timestamp};
 
 use crate::Stats;
 use crate::job::{Finish, Work};
@@ -16,6 +16,8 @@ pub struct TokenEvent {
     pub position: usize,
     pub finish: Option<Finish>,
     pub cached: usize,
+    /// How long its phases took, with the last token of a response.
+    pub times: Option<ServerTimes>,
 }
 
 /// Equal inter-token times, counted together: those of a step mostly are equal.
@@ -57,21 +59,21 @@ pub(super) fn emit(sequence: &mut Sequence, now: Timestamp, gaps: &mut Gaps, sta
             None => stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64()),
         }
     }
-    let finish = sequence.is_emitted().then_some(sequence.job.finish);
+    let (finish, mut times) = (sequence.is_emitted().then_some(sequence.job.finish), None);
     if let Some(reason) = finish {
         stats.e2e_request_latency.observe(now.since(sequence.arrived).as_secs_f64());
         if sequence.job.work == Work::Generate {
-            count_phases(sequence, now, stats);
+            times = Some(count_phases(sequence, now, stats));
         }
         match reason {
             Finish::Stop => stats.finished_stop += 1,
             Finish::Length => stats.finished_length += 1,
         }
     }
-    TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
+    TokenEvent { id: sequence.id, position, finish, cached: sequence.cached, times }
 }
 
-fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) {
+fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) -> ServerTimes {
     let admitted = sequence.admitted.unwrap_or(sequence.arrived);
     let first = sequence.first_token.unwrap_or(now);
     let decode = now.since(first).as_secs_f64();
@@ -82,5 +84,11 @@ fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) {
     stats.request_generation_tokens.observe(sequence.emitted as f64);
     if sequence.emitted > 1 {
         stats.time_per_output_token.observe(decode / (sequence.emitted - 1) as f64);
+    }
+    let micros = |from: Timestamp, to: Timestamp| ServerTimes::micros(to.since(from).as_secs_f64() * 1e6);
+    ServerTimes {
+        queue: micros(sequence.arrived, admitted),
+        prefill: micros(admitted, first),
+        decode: micros(first, now),
     }
 }

@@ -8,6 +8,7 @@ mod requests;
 
 use std::collections::BTreeMap;
 
+use tacho_core::ServerTimes;
 use tacho_engine::Machine;
 use tacho_metrics::{Attribution, Sample, Samples, replicas::REPLICA};
 
@@ -109,6 +110,7 @@ pub(crate) struct Stream {
     traced: Traced,
     index: usize,
     cached: Option<u64>,
+    times: ServerTimes,
     /// From scheduled to dispatched, from dispatched to sent, and connecting, in seconds.
     client: [f64; 3],
     /// From sending to the first token and the last event, in nanoseconds.
@@ -144,6 +146,7 @@ impl Stream {
             traced: Traced { sent: sample.sent, prompt: sample.prompt_len.max(1), tokens },
             index: sample.index,
             cached: sample.cached_tokens,
+            times: sample.times,
             client: [sample.dispatched - sample.scheduled, sample.sent - sample.dispatched, sample.connect],
             ttft_ns: first_ns + content_lag_ns,
             content_lag_ns,

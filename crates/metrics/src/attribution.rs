@@ -2,6 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use tacho_core::ServerTimes;
+
 tacho_core::named! {
     /// A part of a latency, in the order in which it passes.
     pub enum Part {
@@ -111,10 +113,14 @@ impl IndexMut<Part> for Parts {
 pub struct AttributedRequest {
     /// Its index in the workload.
     pub index: usize,
+    /// When it was sent, in seconds from the start of the run.
+    pub sent: f64,
     /// Prompt tokens.
     pub prompt: u64,
     /// Cached prompt tokens, where the server reports them.
     pub cached: Option<u64>,
+    /// The server's own times, where it reports them per request.
+    pub server: ServerTimes,
     /// Gaps between its tokens.
     pub gaps: u64,
     /// The parts of its TTFT.

@@ -1,16 +1,17 @@
 //! Why a run is slow: the parts of its latencies as sentences, a table, an object and a section of the page.
 
 mod page;
+mod request;
 
 use tacho_core::dict;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::attribution::{
-    AttributedRequest, Attribution, Breakdown, Explained, PARTS, Part, Parts, QueueLimit,
-};
+use tacho_metrics::attribution::{Attribution, Breakdown, Explained, PARTS, Part, QueueLimit};
 use tacho_metrics::vocabulary::{Concept, Phase};
-use tacho_metrics::{ServerMetrics, server_metrics::Series};
+use tacho_metrics::{ServerMetrics, server_metrics::Series, statistics};
 
 pub(crate) use self::page::section;
+use self::request::server_ms;
+pub use self::request::{request_json, request_text};
 use crate::style::{fold, grouped, short, short_tick};
 
 const COLUMNS: [Explained; 4] = [Explained::MeanTtft, Explained::P99Ttft, Explained::MeanTpot, Explained::MeanE2el];
@@ -18,7 +19,6 @@ const COLUMNS: [Explained; 4] = [Explained::MeanTtft, Explained::P99Ttft, Explai
 const WIDTHS: (usize, usize) = (25, 13);
 /// A part below this fraction of every latency has no row.
 const MIN_SHARE: f64 = 0.005;
-const BAR: usize = 34;
 
 /// The name of a latency in a sentence.
 fn name(what: Explained) -> &'static str {
@@ -170,7 +170,12 @@ fn phases(attribution: &Attribution, server: &ServerMetrics) -> Vec<(Phase, f64,
         }
         Phase::Decode => e2el.total() - ttft.total(),
     };
-    let both = |phase: Phase| Some((phase, server.phase_seconds(phase)? * 1e3, inferred(phase)));
+    // The times of these requests themselves, or else those of all that the server had.
+    let own = |phase: Phase| {
+        let times: Option<Vec<f64>> = attribution.requests.iter().map(|request| server_ms(request, phase)).collect();
+        times.map(|times| statistics::mean(&times)).or_else(|| Some(server.phase_seconds(phase)? * 1e3))
+    };
+    let both = |phase: Phase| Some((phase, own(phase)?, inferred(phase)));
     Phase::ALL.into_iter().filter_map(both).collect()
 }
 
@@ -224,57 +229,6 @@ fn breakdown(found: &Breakdown) -> Value {
     };
     let parts: Dict = Part::ALL.into_iter().map(part).collect();
     dict! { "requests": found.requests, "total_ms": found.total(), "parts": parts }.into()
-}
-
-/// One request as an object: its parts in nanoseconds.
-pub fn request_json(request: &AttributedRequest) -> Dict {
-    let parts = |parts: &Parts| {
-        Part::ALL.into_iter().map(|part| (part.name().to_owned(), Value::from(parts[part]))).collect::<Dict>()
-    };
-    dict! {
-        "index": request.index,
-        "prompt_tokens": request.prompt,
-        "cached_tokens"?: request.cached,
-        "ttft_ns": request.ttft.total(),
-        "ttft": parts(&request.ttft),
-        "e2el_ns": request.e2el.total(),
-        "e2el": parts(&request.e2el),
-    }
-}
-
-/// The parts of a request in order: phase, part, milliseconds. Those after the first token interleave; each is a sum.
-fn waterfall(request: &AttributedRequest) -> Vec<(bool, Part, f64)> {
-    let before = Part::ALL.into_iter().map(|part| (false, part, request.ttft[part]));
-    let after = Part::ALL.into_iter().map(|part| (true, part, request.e2el[part] - request.ttft[part]));
-    let all = before.chain(after).map(|(is_decode, part, nanos)| (is_decode, part, nanos as f64 / 1e6));
-    all.filter(|(_, _, ms)| ms.abs() >= 0.005).collect()
-}
-
-pub fn request_text(request: &AttributedRequest) -> String {
-    let (ttft, total) = (request.ttft.total() as f64 / 1e6, request.e2el.total() as f64 / 1e6);
-    let cached = request.cached.map_or_else(String::new, |cached| format!(" ({} cached)", grouped(cached as i64)));
-    let mut lines = vec![format!(
-        "Request {}: {} prompt tokens{cached}, {} output tokens; TTFT {} ms, E2EL {} ms.",
-        request.index,
-        grouped(request.prompt as i64),
-        grouped(request.gaps as i64 + 1),
-        short(ttft),
-        short(total)
-    )];
-    let (mut at, mut was_decode) = (0.0, false);
-    for (is_decode, part, ms) in waterfall(request) {
-        if is_decode && !was_decode {
-            lines.push("after the first token (each a sum):".to_owned());
-            was_decode = true;
-        }
-        let column = |ms: f64| ((ms / total.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * BAR as f64).round() as usize;
-        let from = column(at).min(BAR - 1);
-        let long = column(at + ms).saturating_sub(from).max(1);
-        let bar = format!("{}{}", " ".repeat(from), "█".repeat(long));
-        lines.push(format!("{:<25}{:>11} ms  {bar}", part.label(), short(ms)));
-        at += ms;
-    }
-    lines.join("\n") + "\n"
 }
 
 /// The change of each part from one run to another.
@@ -346,10 +300,12 @@ pub fn difference_json(base: &Attribution, new: &Attribution) -> Dict {
 
 #[cfg(test)]
 mod tests {
+    use tacho_metrics::attribution::{AttributedRequest, Parts};
+
     use super::*;
 
     /// Requests that queue longer and longer.
-    fn run(each_ms: i64) -> Attribution {
+    pub(super) fn run(each_ms: i64) -> Attribution {
         let one = |index: usize| {
             let mut ttft = Parts::default();
             ttft[Part::Queue] = index as i64 * each_ms * 1_000_000;
@@ -357,7 +313,7 @@ mod tests {
             let mut e2el = ttft;
             e2el[Part::OwnDecode] = 90_000_000;
             e2el[Part::OtherPrefills] = 10_000_000;
-            AttributedRequest { index, prompt: 100, gaps: 10, ttft, e2el, ..AttributedRequest::default() }
+            AttributedRequest { index, sent: index as f64, prompt: 100, gaps: 10, ttft, e2el, ..<_>::default() }
         };
         Attribution {
             requests: (0..100).map(one).collect(),
@@ -410,18 +366,5 @@ mod tests {
         let keys = ["p99_ttft_ms", "p90_ttft_ms", "mean_tpot_ms", "output_throughput"];
         assert_eq!(differences(&run(1), &run(10), &keys).len(), 1, "equal TPOTs need no sentence");
         assert!(difference_text(&run(1), &run(10), 80).lines().all(|line| line.chars().count() <= 80));
-    }
-
-    #[test]
-    fn a_waterfall_has_every_part_of_a_request() {
-        let run = run(10);
-        let text = request_text(&run.requests[7]);
-        assert!(
-            text.starts_with("Request 7: 100 prompt tokens, 11 output tokens; TTFT 90.0 ms, E2EL 190 ms.\n"),
-            "{text}"
-        );
-        assert!(text.lines().count() == 6 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let html = section(&run);
-        assert!(html.contains("Where the time went") && html.contains("The slowest request, 99"));
     }
 }

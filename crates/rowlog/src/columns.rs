@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_schema::{DataType, Field};
 use tacho_core::{
-    Failure, FailureKind, Flaw, Labels, Media, Observation, Outcome, OutputCheck, RequestInfo, Timestamp,
+    Failure, FailureKind, Flaw, Labels, Media, Observation, Outcome, OutputCheck, RequestInfo, ServerTimes, Timestamp,
     TokenCountSource, json,
 };
 
@@ -214,8 +214,20 @@ columns! {
     MaybeInt accepted_tokens => row.usage.drafts.map(|drafts| drafts.accepted.into()), {
         row.usage.drafts.get_or_insert_default().accepted = value as u32;
     }
+    /// The server's own time in the queue, in microseconds, if it reports it per request.
+    MaybeInt server_queue_us => row.times.queue.map(|us| us.get().into()), {
+        row.times.queue = ServerTimes::micros(value as f64);
+    }
+    /// Its time from the first iteration to the first token.
+    MaybeInt server_prefill_us => row.times.prefill.map(|us| us.get().into()), {
+        row.times.prefill = ServerTimes::micros(value as f64);
+    }
+    /// Its time from the first token to the last.
+    MaybeInt server_decode_us => row.times.decode.map(|us| us.get().into()), {
+        row.times.decode = ServerTimes::micros(value as f64);
+    }
     /// 1 if the server reported an impossible token count.
-    MaybeInt impossible_usage => row.usage.impossible.then_some(1), { row.usage.impossible = true; }
+    MaybeInt impossible_usage => row.impossible_usage.then_some(1), { row.impossible_usage = true; }
     /// Prompt tokens counted by the client's tokenizer.
     Int prompt_len => request.prompt_len as i64, { request.prompt_len = value as u64; }
     /// Requested output tokens.

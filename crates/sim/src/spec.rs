@@ -54,6 +54,8 @@ pub struct SimSpec {
     /// Reasoning tokens at the start of an output, in chat completions and responses.
     pub reasoning_tokens: usize,
     pub prompt_tokens_details: bool,
+    /// Whether responses have the times of their phases.
+    pub per_request_metrics: bool,
     /// Data-parallel engines behind the address, each with its own blocks and cache; requests of a session go to the
     /// same one.
     pub data_parallel_size: usize,
@@ -81,6 +83,7 @@ impl SimSpec {
             stream_interval: 1,
             reasoning_tokens: 0,
             prompt_tokens_details: false,
+            per_request_metrics: false,
             data_parallel_size: 1,
             embedding_size: 384,
             media: MediaSpec::default(),

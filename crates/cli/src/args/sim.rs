@@ -78,6 +78,8 @@ flags! {
                 "KV transfer rate in tokens per second.").between(f64::MIN_POSITIVE, f64::MAX);
             enable_prompt_tokens_details: bool = switch(&["--enable-prompt-tokens-details"], &CACHE,
                 "Report cached prompt tokens in usage.");
+            enable_per_request_metrics: bool = switch(&["--enable-per-request-metrics"], &ENGINE,
+                "Report queue, prefill and decode times in each response, as vLLM does.");
             stream_interval: i64 = tacho(&["--stream-interval"], Int, "TOKENS", DefaultValue::Int(1), &ENGINE,
                 "Tokens per stream event. The first token is always sent alone, as in vLLM.").at_least(1);
             reasoning_tokens: i64 = tacho(&["--reasoning-tokens"], Int, "TOKENS", DefaultValue::Int(0), &ENGINE,

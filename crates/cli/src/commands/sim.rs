@@ -111,6 +111,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         engine.enable_prefix_caching &= !engine.decode_bench || args.enable_prefix_caching == Some(true);
     }
     spec.prompt_tokens_details = args.enable_prompt_tokens_details;
+    spec.per_request_metrics = args.enable_per_request_metrics;
     spec.faults = FaultSpec {
         error_rate: args.error_rate,
         stream_error_rate: args.stream_error_rate,

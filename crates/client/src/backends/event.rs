@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Drafts, Observation};
+use tacho_core::{Drafts, Observation, ServerTimes};
 
 use super::scan::{Cursor, Kind, NotJson, Text, whole};
 
@@ -15,6 +15,7 @@ pub(crate) struct Event {
     pub(crate) usage_span: Option<Range<usize>>,
     /// Speculative decoding of the whole response, in its last event.
     pub(crate) drafts: Option<Drafts>,
+    pub(crate) times: ServerTimes,
     /// Whether `usage` is neither empty nor an object.
     pub(crate) odd_usage: bool,
     /// The value of a truthy `error`.
@@ -93,7 +94,7 @@ impl UsageField {
     /// Updates all fields but the two counts.
     pub(crate) fn note_details(&self, row: &mut Observation) {
         row.usage.cached_tokens = self.cached_tokens.or(row.usage.cached_tokens);
-        row.usage.impossible |= self.impossible;
+        row.impossible_usage |= self.impossible;
         row.reasoning_tokens = self.reasoning_tokens.or(row.reasoning_tokens);
     }
 }
@@ -133,7 +134,7 @@ impl Event {
                 Ok(())
             }
             b"metrics" | b"timings" => {
-                self.drafts = read_drafts(cursor)?;
+                (self.drafts, self.times) = read_metrics(cursor)?;
                 Ok(())
             }
             b"detail" | b"message" => {
@@ -294,13 +295,27 @@ pub(super) fn read_usage(cursor: &mut Cursor<'_>, names: UsageNames) -> Result<O
     Ok((members > 0).then_some(usage))
 }
 
-/// The count in a member of the object at the cursor.
-/// Draft tokens: in `metrics.speculative_decoding` of vLLM, or in `timings` of llama.cpp.
-pub(super) fn read_drafts(cursor: &mut Cursor<'_>) -> Result<Option<Drafts>, NotJson> {
+/// What the server measured of a response: `metrics` of vLLM with its draft tokens in `speculative_decoding`, or `timings`
+/// of llama.cpp.
+pub(super) fn read_metrics(cursor: &mut Cursor<'_>) -> Result<(Option<Drafts>, ServerTimes), NotJson> {
     // An invalid number here does not affect the usage counts.
     let met = cursor.met_impossible;
     let (mut steps, mut tokens, mut accepted) = (None, None, None);
+    let mut times = ServerTimes::default();
     let mut member = |cursor: &mut Cursor<'_>, key: &[u8]| {
+        let time = match key {
+            b"queue_time_ms" => Some(&mut times.queue),
+            // vLLM counts it from the first iteration.
+            b"time_to_first_token_ms" | b"prompt_ms" => Some(&mut times.prefill),
+            b"generation_time_ms" | b"predicted_ms" => Some(&mut times.decode),
+            _ => None,
+        };
+        if let Some(time) = time
+            && cursor.kind()? == Kind::Number
+        {
+            *time = ServerTimes::micros(cursor.number()? * 1e3);
+            return Ok(());
+        }
         let position = match key {
             b"num_spec_steps" => &mut steps,
             b"num_draft_tokens" | b"draft_n" => &mut tokens,
@@ -316,9 +331,11 @@ pub(super) fn read_drafts(cursor: &mut Cursor<'_>) -> Result<Option<Drafts>, Not
     })?;
     cursor.met_impossible = met;
     let drafts = tokens.zip(accepted).filter(|(tokens, accepted)| *tokens > 0 && accepted <= tokens);
-    Ok(drafts.map(|(tokens, accepted)| Drafts { steps, tokens, accepted }))
+    let drafts = drafts.map(|(tokens, accepted)| Drafts { steps, tokens, accepted });
+    Ok((drafts, times))
 }
 
+/// The count in a member of the object at the cursor.
 pub(super) fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
     let mut count = None;
     cursor.member_if_object(name, |cursor| {
@@ -350,6 +367,28 @@ mod tests {
             r#"{"timings":{"draft_n":-1,"draft_n_accepted":1e99}}"#,
         ] {
             assert_eq!(drafts(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn times_of_the_server_are_read_under_the_names_of_vllm_and_llama_cpp() {
+        let times = |text: &str| Event::read(text.as_bytes(), Shape::Chat).unwrap().times;
+        let of = |queue, prefill, decode| {
+            let [queue, prefill, decode] =
+                [queue, prefill, decode].map(|us: Option<f64>| us.and_then(ServerTimes::micros));
+            ServerTimes { queue, prefill, decode }
+        };
+        let vllm = r#"{"choices":[],"metrics":{"time_to_first_token_ms":12.3456,"generation_time_ms":250,"queue_time_ms":0.25,
+            "mean_itl_ms":null,"speculative_decoding":null}}"#;
+        assert_eq!(times(vllm), of(Some(250.0), Some(12_346.0), Some(250e3)));
+        let llama_cpp = r#"{"timings":{"prompt_n":9,"prompt_ms":1.5,"predicted_ms":20.25,"draft_n":9}}"#;
+        assert_eq!(times(llama_cpp), of(None, Some(1500.0), Some(20_250.0)));
+        for none in [
+            r#"{"metrics":{"queue_time_ms":null}}"#,
+            r#"{"metrics":{"queue_time_ms":-1}}"#,
+            r#"{"timings":{"prompt_ms":1e99}}"#,
+        ] {
+            assert_eq!(times(none), ServerTimes::default(), "{none}");
         }
     }
 

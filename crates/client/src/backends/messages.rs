@@ -278,7 +278,7 @@ impl MessageUsage {
         row.usage.prompt_tokens = self.input.map(|input| input + cached).or(row.usage.prompt_tokens);
         row.usage.completion_tokens = self.output.or(row.usage.completion_tokens);
         row.usage.cached_tokens = self.cache_read.or(row.usage.cached_tokens);
-        row.usage.impossible |= self.impossible;
+        row.impossible_usage |= self.impossible;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Converts the events of a stream into the timestamps, text and outcome of a row.
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, ServerTimes, Timestamp, TokenCountSource};
 
 use super::event::{Choices, Event, Shape, TextField, UsageField};
 use super::format::{ResponseFormat, Rules};
@@ -114,6 +114,9 @@ impl StreamDecoder {
             check_for_errors(event, data)?;
         }
         row.usage.drafts = event.drafts.or(row.usage.drafts);
+        if event.times != ServerTimes::default() {
+            row.times = event.times;
+        }
         match event.choices {
             Choices::Bad => Err(malformed("choices is not a list of objects", data)),
             Choices::Some => self.apply_choice(event, data, timestamp, row),

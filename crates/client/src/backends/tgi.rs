@@ -59,7 +59,7 @@ impl TgiDecoder {
         };
         row.usage.completion_tokens =
             event.generated_tokens.filter(|_| self.rules == Rules::Standard).or(self.fixed_tokens);
-        row.usage.impossible |= event.impossible;
+        row.impossible_usage |= event.impossible;
         Ok(())
     }
 

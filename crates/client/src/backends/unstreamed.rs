@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use tacho_core::Drafts;
+use tacho_core::{Drafts, ServerTimes};
 
-use super::event::{TextField, UsageField, UsageNames, read_drafts, read_finish, read_text, read_usage};
+use super::event::{TextField, UsageField, UsageNames, read_finish, read_metrics, read_text, read_usage};
 use super::scan::{Cursor, Kind, NotJson, whole};
 
 /// The relevant members of such a response, for all protocols.
@@ -23,6 +23,7 @@ pub(super) struct TextResponse {
     pub(super) output: Vec<TextField>,
     pub(super) usage: UsageField,
     pub(super) drafts: Option<Drafts>,
+    pub(super) times: ServerTimes,
 }
 
 impl TextResponse {
@@ -36,7 +37,7 @@ impl TextResponse {
 
     fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
         match key {
-            b"metrics" | b"timings" => self.drafts = read_drafts(cursor)?,
+            b"metrics" | b"timings" => (self.drafts, self.times) = read_metrics(cursor)?,
             b"usage" => self.usage = read_either_usage(cursor)?,
             b"error" => self.error = cursor.truthy_span()?,
             b"choices" => {

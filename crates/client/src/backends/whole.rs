@@ -144,7 +144,7 @@ impl WholeDecoder {
             error_in_stream(response.error.clone(), body)?;
             check_finish(response.error_finish.clone(), body)?;
             response.usage.note(row);
-            row.usage.drafts = response.drafts;
+            (row.usage.drafts, row.times) = (response.drafts, response.times);
         }
         let text = if response.has_choices { &response.choice_text } else { &response.text };
         push_text(text, body, row)?;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tacho_core::Timestamp;
+use tacho_core::{ServerTimes, Timestamp};
 
 use crate::*;
 
@@ -36,6 +36,8 @@ struct Seen {
     turns: Vec<(u64, usize)>,
     /// Times of the tokens of each sequence, in milliseconds.
     tokens: Vec<Vec<u64>>,
+    /// The engine's own times of the sequences, as they ended.
+    times: Vec<ServerTimes>,
 }
 
 /// Submits jobs at these milliseconds, and runs the engine until it is idle.
@@ -61,6 +63,7 @@ fn run_jobs(engine: &mut Engine, jobs: &[(u64, Job)]) -> Seen {
             let tokens = &mut seen.tokens[event.id.0 as usize];
             assert_eq!(event.position, tokens.len());
             tokens.push(now.0 / 1_000_000);
+            seen.times.extend(event.times);
         }
     }
 }
@@ -184,6 +187,11 @@ fn latencies_are_counted_when_tokens_are_out() {
     near(stats.e2e_request_latency.sum(), 0.108 + 0.051);
     near(stats.inter_token_latency.sum(), (0.108 - 0.030) + 0.012);
     near(stats.queue_time.sum(), 0.054 - 0.045);
+    let times = |queue, prefill, decode| {
+        let [queue, prefill, decode] = [queue, prefill, decode].map(ServerTimes::micros);
+        ServerTimes { queue, prefill, decode }
+    };
+    assert_eq!(seen.times, [times(9e3, 30e3, 12e3), times(0.0, 30e3, 78e3)]);
     assert_eq!((stats.generation_tokens, stats.finished_length, stats.running), (9, 2, 0));
     assert_eq!(stats.steps as usize, seen.turns.iter().filter(|(_, sequences)| *sequences > 0).count());
 }

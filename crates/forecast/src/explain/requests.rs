@@ -159,8 +159,10 @@ impl Split<'_> {
         };
         AttributedRequest {
             index: one.index,
+            sent: one.traced.sent,
             prompt: one.traced.prompt,
             cached: one.cached,
+            server: one.times,
             gaps: one.traced.tokens.len() as u64 - 1,
             ttft: with_client(ttft, self.timeline.first[stream], one.ttft_ns),
             e2el: with_client(e2el, self.timeline.last[stream], one.latency_ns),

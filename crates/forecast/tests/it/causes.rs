@@ -1,14 +1,14 @@
 //! Planted causes: the engine of the simulator in virtual time, with its own record of every iteration as the truth.
 #![expect(clippy::print_stdout, reason = "the table of the documentation")]
 
-use std::{ops::Range, sync::Arc};
+use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
-use tacho_core::Timestamp;
+use tacho_core::{ServerTimes, Timestamp};
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};
 use tacho_forecast::explain::{KnownModel, explain};
 use tacho_forecast::fit::Traced;
 use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Parts};
-use tacho_metrics::{Attribution, Gaps, Sample};
+use tacho_metrics::{Attribution, Gaps, RareFields, Sample};
 
 use crate::planted::{planted, traced};
 
@@ -180,6 +180,8 @@ struct Life {
     tokens: Vec<(usize, f64)>,
     /// Iterations in which it recomputed.
     recomputed: Vec<usize>,
+    /// The engine's own times.
+    times: ServerTimes,
 }
 
 /// Runs the engine; returns its iterations and what happened to each request.
@@ -231,7 +233,9 @@ fn run(server: &Server, arrivals: &[Arrival], random: &mut Random, seed: u64) ->
         engine.end_step(time(now), &mut events);
         for (place, event) in events.drain(..).enumerate() {
             let reached = now + server.network.1 + place as f64 * 5e-6 + random.between(0.0, 0.1e-3);
-            lives[event.id.0 as usize].tokens.push((number, reached));
+            let life = &mut lives[event.id.0 as usize];
+            life.tokens.push((number, reached));
+            life.times = event.times.unwrap_or(life.times);
         }
     }
 }
@@ -310,7 +314,8 @@ fn truth(server: &Server, iterations: &[Iteration], index: usize, life: &Life, p
         parts.of(((reached - life.sent + life.client) * 1e9).round() as i64)
     };
     let (ttft, e2el) = (whole(ttft, life.tokens[0]), whole(e2el, *life.tokens.last().unwrap()));
-    AttributedRequest { index, prompt: prompt as u64, cached: None, gaps: life.tokens.len() as u64 - 1, ttft, e2el }
+    let gaps = life.tokens.len() as u64 - 1;
+    AttributedRequest { index, prompt: prompt as u64, gaps, ttft, e2el, ..AttributedRequest::default() }
 }
 
 fn sample(index: usize, arrival: &Arrival, life: &Life) -> Sample {
@@ -328,6 +333,7 @@ fn sample(index: usize, arrival: &Arrival, life: &Life) -> Sample {
         itl: times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Gaps>(),
         prompt_len: arrival.prompt as u64,
         output_len: times.len() as u64,
+        rare: RareFields { times: life.times, ..RareFields::default() }.into(),
         ..Sample::default()
     }
 }
@@ -425,6 +431,27 @@ fn a_saturated_engine_at_constant_concurrency_queues() {
     let queued = |request: &AttributedRequest| request.ttft[Part::Queue] > 8 * request.ttft[Part::FrontEnd];
     assert!(found.requests[8..].iter().all(queued), "{:?}", found.breakdown(Explained::P99Ttft));
     assert!(found.requests.iter().all(|request| request.ttft[Part::Queue] > -1_000_000));
+}
+
+/// What responses say of themselves is kept by request, and the parts that were found agree with it.
+#[test]
+fn the_times_of_the_engine_agree_with_the_parts() {
+    for cause in [Cause::Queueing, Cause::LongPrefills, Cause::SmallKvCache, Cause::Nothing] {
+        let requests = outcome(cause, 3, 150).explained.requests;
+        let mean =
+            |of: &dyn Fn(&AttributedRequest) -> f64| requests.iter().map(of).sum::<f64>() / requests.len() as f64;
+        let engine = |of: fn(ServerTimes) -> Option<NonZeroU32>| mean(&|one| of(one.server).unwrap().get().into());
+        let parts = |of: &[Part]| mean(&|one| of.iter().map(|part| one.ttft[*part] as f64 / 1e3).sum());
+        let total = mean(&|one| one.e2el.total() as f64 / 1e3);
+        let prefill = [Part::OwnPrefill, Part::OtherPrefills, Part::BatchGrowth, Part::Preemption, Part::Stall];
+        for (engine, found) in [
+            (engine(|times| times.queue), parts(&[Part::Queue])),
+            (engine(|times| times.prefill), parts(&prefill)),
+            (engine(|times| times.decode), total - mean(&|one| one.ttft.total() as f64 / 1e3)),
+        ] {
+            assert!((engine - found).abs() < 0.02 * total, "{cause:?}: {engine} {found} of {total}");
+        }
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Pack for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::{Drafts, FailureKind, Labels, OutputCheck, json::Value};
+    use tacho_core::{Drafts, FailureKind, Labels, OutputCheck, ServerTimes, json::Value};
 
     use super::*;
     use crate::{BoxedRareFields, PerToken, RareFields, Sample};
@@ -76,6 +76,7 @@ mod tests {
                 per_token: Some(PerToken { source: TokenSource::Retokenised, gaps: vec![0.1, 0.2] }),
                 reasoning_tokens: Some(5),
                 drafts: Some(Drafts { steps: None, tokens: 9, accepted: 3 }),
+                times: ServerTimes { queue: ServerTimes::micros(7.0), ..ServerTimes::default() },
                 input_audio_duration: 1.5,
                 input_end: Some(1.75),
                 media: Some(Media::Audio(Some(Audio { frames: 9, duration: 0.5, underrun: 0.25, underruns: 1 }))),

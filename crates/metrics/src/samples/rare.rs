@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use tacho_core::rare::{Absent, Rare};
-use tacho_core::{Drafts, Labels, OutputCheck, json::Value};
+use tacho_core::{Drafts, Labels, OutputCheck, ServerTimes, json::Value};
 
 use crate::{Media, PerToken};
 
@@ -21,6 +21,8 @@ tacho_core::packed! {
         pub reasoning_tokens: Option<u64>,
         /// Draft tokens of speculative decoding, if the server reports them per request.
         pub drafts: Option<Drafts>,
+        /// The server's own times, if it reports them per request.
+        pub times: ServerTimes,
         /// Seconds of audio in the request.
         pub input_audio_duration: f64,
         /// From `sent` to the end of the input, if it is sent while the response is received.

@@ -99,6 +99,7 @@ impl Sample {
         let rare = RareFields {
             reasoning_tokens: row.reasoning_tokens,
             drafts: usage.drafts,
+            times: row.times,
             input_audio_duration: request.audio_seconds,
             input_end: row.input_end.map(|time| time.secs_since(sent)),
             media,

@@ -5,7 +5,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::{collection::vec, option::of};
 use tacho_core::json::Value;
-use tacho_core::{Drafts, FailureKind, Labels, Media, Observation, Outcome, Timestamp, TokenCountSource, Usage};
+use tacho_core::{
+    Drafts, FailureKind, Labels, Media, Observation, Outcome, ServerTimes, Timestamp, TokenCountSource, Usage,
+};
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -49,13 +51,12 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             tokens: tokens as u32,
             accepted: coalesced,
         });
-        let usage = Usage {
-            prompt_tokens,
-            completion_tokens,
-            cached_tokens: prompt_tokens,
-            impossible: index % 2 == 1,
-            drafts,
+        let times = ServerTimes {
+            queue: ServerTimes::micros(coalesced.into()),
+            prefill: None,
+            decode: completion_tokens.and_then(|tokens| ServerTimes::micros(tokens as f64)),
         };
+        let usage = Usage { prompt_tokens, completion_tokens, cached_tokens: prompt_tokens, drafts };
         let media = match retries % 4 {
             0 => None,
             1 => Some(Media::Images(coalesced)),
@@ -63,6 +64,8 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             _ => Some(Media::Audio { rate: coalesced | 1, frame_bytes: coalesced as u16 | 1 }),
         };
         let observation = Observation {
+            impossible_usage: index % 2 == 1,
+            times,
             media,
             sent,
             done,

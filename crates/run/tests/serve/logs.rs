@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tacho_core::Note;
+use tacho_core::{Note, ServerTimes};
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::Caveat;
 use tacho_record::Provenance;
@@ -80,8 +80,10 @@ fn strict_parity_sends_no_version_request() {
 fn rows_that_only_the_log_has_give_the_same_result() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("run.rows");
-    let server =
-        server(Manners { last: r#", "timings": {"draft_n": 9, "draft_n_accepted": 4}"#, ..Manners::default() });
+    let server = server(Manners {
+        last: r#", "timings": {"draft_n": 9, "draft_n_accepted": 4, "predicted_ms": 1.5}"#,
+        ..Manners::default()
+    });
     let mut plan = plan(&server, 40);
     plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { memory: 0, ..log });
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 40.0, burstiness: f64::INFINITY };
@@ -89,6 +91,7 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     // The manifest holds the seed and the host of every run.
     (record.provenance.seed, record.provenance.host) = (Some(i64::from(plan.seed)), Some(tacho_rowlog::this_host()));
     assert_eq!((record.summary.completed, record.measured.samples.len()), (40, 40));
+    assert!(record.measured.samples.iter().all(|sample| sample.times.decode == ServerTimes::micros(1500.0)));
     assert!(record.measured.samples.iter().enumerate().all(|(at, sample)| sample.index == at));
     let (changes, hub) = (Changes::default(), Hub::from_variables(|_| None));
     assert_eq!(rebuild(&place, &changes, &hub, &()).unwrap().record, record);

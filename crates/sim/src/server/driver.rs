@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::{sync::Arc, thread::JoinHandle, time::Duration};
 
-use tacho_core::{Clock, Mutex, SystemClock, Timestamp};
+use tacho_core::{Clock, Mutex, ServerTimes, SystemClock, Timestamp};
 use tokio::{sync::mpsc::UnboundedSender, sync::oneshot};
 
 use tacho_engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
@@ -26,6 +26,8 @@ pub(crate) struct Signal {
     /// Why the token is its last, if it is.
     pub(crate) finish: Option<Finish>,
     pub(crate) cached: usize,
+    /// Times of the whole response, with its last token.
+    pub(crate) times: Option<ServerTimes>,
 }
 
 enum Command {
@@ -201,7 +203,8 @@ impl Driver {
         for event in events {
             if let Some((choice, to)) = self.streams.get(&event.id) {
                 // A closed channel means that the client disconnected; its cancellation will follow.
-                let _ = to.send(Signal { choice: *choice, finish: event.finish, cached: event.cached });
+                let TokenEvent { finish, cached, times, .. } = *event;
+                let _ = to.send(Signal { choice: *choice, finish, cached, times });
             }
             if event.finish.is_some() {
                 self.streams.remove(&event.id);

@@ -229,6 +229,32 @@ fn cached_tokens_are_reported_and_salts_separate_caches() {
 }
 
 #[test]
+fn times_of_a_response_are_those_of_the_engine() {
+    let server = Server::start(SimSpec { per_request_metrics: true, ..spec(Profile::Tiny) }).unwrap();
+    let body = |stream: bool, count: usize| {
+        let options = stream.then(|| json!({"include_usage": true}));
+        let prompt = "word ".repeat(50);
+        json!({"prompt": prompt, "max_tokens": 4, "ignore_eos": true, "stream": stream, "n": count, "stream_options": options})
+    };
+    let whole = post(&server, "/v1/completions", &body(false, 1).to_string()).json()["metrics"].clone();
+    let streamed = post(&server, "/v1/completions", &body(true, 1).to_string()).events();
+    let last: Value = serde_json::from_str(&streamed[streamed.len() - 2]).unwrap();
+    let stats = server.stats();
+    let sum = |key: &str| whole[key].as_f64().unwrap() + last["metrics"][key].as_f64().unwrap();
+    for (key, own) in [
+        ("queue_time_ms", &stats.queue_time),
+        ("time_to_first_token_ms", &stats.prefill_time),
+        ("generation_time_ms", &stats.decode_time),
+    ] {
+        assert!((sum(key) - own.sum() * 1e3).abs() < 0.002, "{key}: {whole} {last}");
+    }
+    assert!((sum("mean_itl_ms") - sum("generation_time_ms") / 3.0).abs() < 1e-9);
+    assert!(whole["speculative_decoding"].is_null() && last["metrics"].as_object().unwrap().len() == 5);
+    let several = post(&server, "/v1/completions", &body(false, 2).to_string()).json();
+    assert!(several["metrics"].is_null() && several["choices"].as_array().unwrap().len() == 2);
+}
+
+#[test]
 fn a_proxy_splits_prefill_and_decode() {
     let transfer = Transfer { fixed_ns: 2e7, per_token_ns: 0.0 };
     let base = spec(Profile::Tiny);

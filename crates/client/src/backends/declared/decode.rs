@@ -178,7 +178,7 @@ impl DeclaredDecoder {
             let (count, impossible) = count_of(hit, data);
             let position = position(row);
             *position = count.or(*position);
-            row.usage.impossible |= impossible;
+            row.impossible_usage |= impossible;
             count
         };
         match selector.what {

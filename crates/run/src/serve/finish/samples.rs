@@ -99,7 +99,7 @@ impl SampleBuilder {
             self.cut_off += 1;
             return;
         }
-        self.impossible += u64::from(row.usage.impossible);
+        self.impossible += u64::from(row.impossible_usage);
         self.samples.push(reading.labeled(row, &mut self.labels));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::choice::{Choice, Echo, Piece, TokenLogprobs};
 use super::generation::{Generation, Usage};
-use super::json::{chat_logprobs, completion_logprobs, finish_reason};
+use super::json::{chat_logprobs, completion_logprobs, finish_reason, metrics};
 use super::stream::{Events, Script, done};
 use crate::server::request::ask::Endpoint;
 
@@ -196,7 +196,12 @@ impl Script for Chunks {
             if self.reasoning > 0 {
                 counts["completion_tokens_details"] = usage.completion_details();
             }
-            out.push_back(self.event("", Some(counts), &self.fingerprint));
+            let mut rest = self.fingerprint.clone();
+            if let Some(Value::Object(mut metrics)) = generation.times().map(|times| metrics(times, usage.completion)) {
+                metrics.retain(|_, value| !value.is_null());
+                rest += &format!(r#","metrics":{}"#, Value::Object(metrics));
+            }
+            out.push_back(self.event("", Some(counts), &rest));
         }
         out.push_back(done());
     }

@@ -8,6 +8,7 @@ use crate::server::request::{Ask, Problem, Prompt};
 use crate::{
     faults::Fault, server::app::App, server::driver::Signal, server::engines::Submitted, server::request::ask::Transfer,
 };
+use tacho_core::ServerTimes;
 use tacho_engine::{Draw, Job, LogprobDraws};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +32,7 @@ pub(crate) struct Generation {
     pub(crate) fault: Fault,
     prompts: Vec<Arc<Prompt>>,
     cached: usize,
+    times: Option<ServerTimes>,
 }
 
 impl Generation {
@@ -69,7 +71,7 @@ impl Generation {
         let jobs = Submitted::new(app, jobs, session, memory)?;
         app.serving.fetch_add(1, Ordering::Relaxed);
         let (app, created) = (Arc::clone(app), app.unix_time());
-        Ok(Generation { app, ask, id, created, model, choices, jobs, fault, prompts, cached: 0 })
+        Ok(Generation { app, ask, id, created, model, choices, jobs, fault, prompts, cached: 0, times: None })
     }
 
     /// Returns whether the fault occurs at this token.
@@ -83,6 +85,7 @@ impl Generation {
         if self.choices[signal.choice].produced == 0 && signal.choice.is_multiple_of(self.ask.n) {
             self.cached += signal.cached;
         }
+        self.times = signal.times.or(self.times);
         if self.choices[signal.choice].produced == 0 && !self.app.spec.faults.outputs.is_empty() {
             self.corrupt(signal);
         }
@@ -115,6 +118,11 @@ impl Generation {
 
     pub(crate) fn is_done(&self) -> bool {
         self.jobs.is_done()
+    }
+
+    /// Its times, if responses have them; they describe one choice.
+    pub(crate) fn times(&self) -> Option<ServerTimes> {
+        self.times.filter(|_| self.app.spec.per_request_metrics && self.choices.len() == 1)
     }
 
     /// Token counts of the whole request so far.

@@ -1,6 +1,9 @@
 //! The objects that streamed and complete responses share.
 
+use std::num::NonZeroU32;
+
 use serde_json::{Map, Value, json};
+use tacho_core::ServerTimes;
 
 use super::choice::{Choice, Piece, TokenLogprobs};
 use super::generation::Usage;
@@ -23,6 +26,21 @@ impl Usage {
     pub(crate) fn reported_cache(self) -> Option<usize> {
         Some(self.cached).filter(|cached| self.reports_cached && *cached > 0)
     }
+}
+
+/// The `metrics` of a response with that many tokens, as vLLM reports them with `--enable-per-request-metrics`.
+pub(crate) fn metrics(times: ServerTimes, tokens: usize) -> Value {
+    let ms = |us: Option<NonZeroU32>| us.map(|us| f64::from(us.get()) / 1e3);
+    let (prefill, decode, tokens) = (ms(times.prefill), ms(times.decode), tokens as f64);
+    let inference = prefill.zip(decode).map(|(prefill, decode)| prefill + decode).filter(|ms| *ms > 0.0);
+    json!({
+        "time_to_first_token_ms": prefill,
+        "generation_time_ms": decode,
+        "queue_time_ms": ms(times.queue),
+        "mean_itl_ms": decode.filter(|_| tokens > 1.0).map(|ms| ms / (tokens - 1.0)),
+        "tokens_per_second": inference.map(|ms| tokens / ms * 1e3),
+        "speculative_decoding": null
+    })
 }
 
 /// The last event has a finish reason, the others have none.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::choice::{Echo, TokenLogprobs};
 use super::generation::Generation;
-use super::json::{chat_logprobs, completion_logprobs};
+use super::json::{chat_logprobs, completion_logprobs, metrics};
 use crate::server::request::{Endpoint, Outcome};
 use crate::{faults::Fault, server::request::ask::Transfer, server::wire::ResetSwitch};
 
@@ -69,7 +69,7 @@ pub(crate) fn completion(generation: &Generation, collected: &[Collected]) -> Va
     }
     body["kv_transfer_params"] = transfer(generation);
     body["ec_transfer_params"] = Value::Null;
-    body["metrics"] = Value::Null;
+    body["metrics"] = generation.times().map_or(Value::Null, |times| metrics(times, usage.completion));
     body
 }
 
