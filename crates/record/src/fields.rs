@@ -161,7 +161,7 @@ impl<'r> ResultFields<'r> {
 
     /// A metric over a long time, if a search stored it.
     pub fn long_run(self, metric: &str) -> Option<LongRun> {
-        LongRun::from_json(self.own("long_run")?.get(metric)?).ok()
+        LongRun::from_json(self.tacho("long_run")?.get(metric)?).ok()
     }
 
     /// The steady state of the run.
