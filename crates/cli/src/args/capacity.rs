@@ -73,8 +73,8 @@ impl CapacityArgs {
         let flags = CapacityFlags::parse(values)?;
         let mut run = ServeArgs::values_in(values)?;
         let directory = run.get("--result-dir").as_str().unwrap_or("results").into();
-        let own = ["--result-dir", "--result-filename", "--save-result"];
-        own.into_iter().chain(history::FLAGS.iter().map(Flag::long)).for_each(|name| run.forget(name));
+        let result_flags = ["--result-dir", "--result-filename", "--save-result"];
+        result_flags.into_iter().chain(history::FLAGS.iter().map(Flag::long)).for_each(|name| run.forget(name));
         run.put("--metric-percentiles", Value::from(percentiles(&run, &flags.slos)));
         if flags.by == LoadVariable::Sessions && !run.is_set("--sessions") {
             return Err(ArgumentError::other("--by sessions needs --sessions FILE").into());

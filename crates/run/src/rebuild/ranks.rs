@@ -98,7 +98,7 @@ fn check(logs: &[RankLog]) -> Result<(), Error> {
     let start = logs.iter().find_map(started);
     for (at, log) in logs.iter().enumerate() {
         let (one, other) = (&first.stored.manifest().workload, &log.stored.manifest().workload);
-        let elsewhere = started(log).is_some_and(|own| Some(own) != start);
+        let elsewhere = started(log).is_some_and(|log_start| Some(log_start) != start);
         if one != other || first.ranks != log.ranks || elsewhere {
             return Err(Error::OtherRun { path: log.path.clone(), first: first.path.clone() });
         }
@@ -125,11 +125,11 @@ fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
     let (mut rows, mut end) = (BTreeMap::new(), start);
     for log in logs {
         let fit = log.fit().filter(|_| log.rank != 0);
-        let own = log.span().map_or(start, |span| span.origin.timestamp);
+        let log_start = log.span().map_or(start, |span| span.origin.timestamp);
         for mut row in std::mem::take(&mut log.log.rows) {
             match fit {
                 Some(fit) => fit.place(&mut row.observation),
-                None => row.observation.move_clock(own, start),
+                None => row.observation.move_clock(log_start, start),
             }
             end = end.max(row.observation.done);
             rows.entry(row.observation.index).or_insert(row);

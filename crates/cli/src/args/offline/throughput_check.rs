@@ -138,7 +138,7 @@ impl ThroughputArgs {
         const CHECKED: [&str; 4] =
             ["--quantization", "--data-parallel-size", "--enable-lora", "--distributed-executor-backend"];
         let backend = self.backend();
-        let own: &[&str] = match backend {
+        let supported: &[&str] = match backend {
             Backend::Vllm | Backend::VllmAsync | Backend::VllmChat | Backend::Sim => return Ok(()),
             Backend::Hf => {
                 &["--dtype", "--trust-remote-code", "--tensor-parallel-size", "--load-format", "--enforce-eager"]
@@ -146,7 +146,7 @@ impl ThroughputArgs {
             Backend::Mii => &["--dtype", "--tensor-parallel-size"],
             Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
         };
-        let known = |flag: &&str| NAMED.contains(flag) || CHECKED.contains(flag) || own.contains(flag);
+        let known = |flag: &&str| NAMED.contains(flag) || CHECKED.contains(flag) || supported.contains(flag);
         let Some(flag) = self.common.engine.set_flags().find(|flag| !known(flag)) else { return Ok(()) };
         refuse_if(true, if backend.is_server() { unserved(flag) } else { unread(backend, flag) })
     }

@@ -56,8 +56,8 @@ impl Destination {
         let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
         let path = names::result_path(&record.setup, location.directory.as_deref(), name);
         // A name given by the user already includes the run's name; a file shared by all runs does not.
-        let own = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
-        Some(own.map_or(path.clone(), |own| of_run(&path, own)))
+        let run_name = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
+        Some(run_name.map_or(path.clone(), |run_name| of_run(&path, run_name)))
     }
 
     /// Writes the result and its side file and returns the path. Falls back to another location if that fails.

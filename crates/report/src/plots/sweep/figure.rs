@@ -114,8 +114,8 @@ impl Figure {
 
     /// The swept settings and the means over their runs, one row per setting.
     fn table(&self, spec: &SweepPlotSpec, records: &[Dict]) -> Table {
-        let own = [&spec.x, &spec.y];
-        let keys: Vec<&String> = self.swept.iter().filter(|key| !own.contains(key)).collect();
+        let axes = [&spec.x, &spec.y];
+        let keys: Vec<&String> = self.swept.iter().filter(|key| !axes.contains(key)).collect();
         let setting = |record: &'_ Dict| self.swept.iter().map(|key| record.get(key).cloned()).collect::<Vec<_>>();
         let groups = by_key(records.iter().map(|record| (setting(record), record)));
         let average = |group: &[&Dict], key: &str| {
@@ -134,10 +134,10 @@ impl Figure {
         };
         let row = |(_, group): &(Vec<Option<Value>>, Vec<&Dict>)| {
             let settings = keys.iter().map(|key| cell(group, key));
-            let values = own.iter().map(|key| cell(group, key));
+            let values = axes.iter().map(|key| cell(group, key));
             settings.chain(values).chain([Value::from(group.len())]).collect()
         };
-        let headings = keys.iter().map(|key| bare(key)).chain(own.iter().map(|key| key_label(key)));
+        let headings = keys.iter().map(|key| bare(key)).chain(axes.iter().map(|key| key_label(key)));
         let headings = headings.chain(["runs".to_owned()]).collect();
         Table { headings, rows: groups.iter().map(row).collect() }
     }
