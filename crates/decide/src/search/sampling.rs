@@ -89,8 +89,8 @@ impl Search<'_> {
         };
         let confirmed = self.outcome(runs).largest_met.is_some();
         let load = match confirmed {
-            // The answer must be a load that was measured and met.
-            false if rest < LAST * unit => found.safe,
+            // The answer must be a load that was measured and met. Of loads near the estimate, only those below it count.
+            false if rest < LAST * unit || full >= 2 => found.safe,
             false => found.below,
             true if time(true) <= time(false) => found.below,
             true => found.above,
