@@ -55,6 +55,13 @@ fn bundled(kind: usize, seed: u64) -> Place {
     bundled_run(KINDS[kind].1, seed)
 }
 
+/// The same of a run whose client was not held up.
+fn trusted(kind: usize) -> Place {
+    let made = (1..=10).map(|seed| bundled(kind, seed));
+    let mut trusted = made.filter(|place| !verified(place, "a.tacho.zip").1.contains(&"client_unreliable".to_owned()));
+    trusted.next().expect("the client was held up in ten runs")
+}
+
 fn bundled_run(flags: &[&str], seed: u64) -> Place {
     let place = Place::new();
     let seed = seed.to_string();

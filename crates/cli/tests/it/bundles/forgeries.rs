@@ -11,7 +11,7 @@ use tacho_record::zip::{Member, unzip};
 use tacho_rowlog::{Log, Row, Stored};
 use tacho_testkit::place::wait_for;
 
-use super::{GRID, bundled, count, forged, member, members, put, verified};
+use super::{GRID, bundled, count, forged, member, members, put, trusted, verified};
 use crate::tacho::{Place, stderr, stdout};
 
 /// Replaces the rows of the log, and, if `consistent`, the result by the one that they give.
@@ -193,7 +193,7 @@ fn forgeries_are_named() {
 
 #[test]
 fn altered_members_and_signatures_are_named() {
-    let place = bundled(0, 1);
+    let place = trusted(0);
     place.write("key.pem", KEY.0);
     place.write("public.pem", KEY.1);
     place.write("other.pem", KEY.2);
