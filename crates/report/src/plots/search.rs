@@ -135,7 +135,12 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
 fn consequences(entry: &Dict, unit: &str) -> Vec<(&'static str, String, String)> {
     let mut cards = Vec::new();
     if let Some((load, headroom)) = number(entry, "load").zip(number(entry, "headroom")) {
-        let value = if headroom < 0.0 { "none".to_owned() } else { format!("+{:.0}%", 100.0 * headroom) };
+        let may_hold = number(entry, "ci_high").is_none_or(|high| load <= high);
+        let value = match headroom >= 0.0 {
+            true => format!("+{:.0}%", 100.0 * headroom),
+            false if may_hold => "unknown".to_owned(),
+            false => "none".to_owned(),
+        };
         cards.push(("Headroom", value, format!("today: {}{unit}", short_tick(load))));
     }
     let achieved = |key: &str| number(entry.get("achieved")?.as_dict()?, key).map(short);
