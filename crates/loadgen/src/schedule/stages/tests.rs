@@ -47,6 +47,7 @@ fn a_number_of_requests_sets_the_duration() {
         let stages = Stages::new(vec![stage("a", StageLength::Requests(2000), curve)]).unwrap();
         assert_eq!(stages.requests(), 2000);
         assert!((stages.seconds() - seconds).abs() < 1e-6, "{curve:?}: {}", stages.seconds());
+        assert!((stages.spans()[0].mean_load - 2000.0 / seconds).abs() < 1e-6, "{curve:?}");
     }
 }
 
@@ -78,6 +79,14 @@ fn times_follow_from_the_seed_and_stay_in_their_stages() {
     }
     let even = list(f64::INFINITY).plan(360, &mut RandomState::new(1)).unwrap();
     assert!((even.scheduled()[1] - even.scheduled()[0] - 1.0 / 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_only_request_of_a_stage_is_sent_before_its_end() {
+    let stages = Stages::new(vec![stage("a", StageLength::Seconds(10.0), constant(0.1))]).unwrap();
+    let times: Vec<f64> = (0..50).map(|seed| stages.plan(1, &mut RandomState::new(seed)).unwrap().0[0]).collect();
+    assert!(times.iter().all(|time| (0.0..10.0).contains(time)), "{times:?}");
+    assert!(times.iter().any(|time| *time < 5.0) && times.iter().any(|time| *time > 5.0), "{times:?}");
 }
 
 /// The Kolmogorov-Smirnov distance of ascending values in 0..1 from the uniform distribution, times the square root of

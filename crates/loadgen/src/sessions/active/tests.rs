@@ -122,7 +122,8 @@ fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency):
     let mut kept = Kept::default();
     let driven = drive_sessions(&target, &drive, plan, &mut kept).unwrap();
     let since = |timestamp: Timestamp| (timestamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
-    let rows = kept.into_rows().iter().map(|row| (row.index, since(row.scheduled), since(row.sent))).collect();
+    let rows: Vec<_> = kept.into_rows().iter().map(|row| (row.index, since(row.scheduled), since(row.sent))).collect();
+    assert_eq!(counters.finished.load(std::sync::atomic::Ordering::Relaxed), rows.len() as u64);
     Ran { rows, supplied: target.supplied.into_inner() }
 }
 
