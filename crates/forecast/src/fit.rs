@@ -55,9 +55,10 @@ const OUTLIER_DEVIATIONS: f64 = 6.0;
 /// One of this many steps is held out.
 const HELD_OUT: usize = 5;
 
-/// Fits the cost model of a server with these limits to several runs.
-pub fn fit(runs: &[Vec<Traced>], limits: &EngineSpec) -> Result<Fitted, FitError> {
-    let (mut found, ahead) = read(runs, limits);
+/// Fits the cost model of a server with these limits to several runs. Whether it schedules asynchronously is read from
+/// the runs if it is not stated.
+pub fn fit(runs: &[Vec<Traced>], limits: &EngineSpec, async_scheduling: Option<bool>) -> Result<Fitted, FitError> {
+    let (mut found, ahead) = read(runs, limits, async_scheduling);
     slowdown::assign_windows(&mut found);
     let count = found.iter().map(|run| run.steps.len()).sum();
     if count < MIN_STEPS {
@@ -94,10 +95,10 @@ pub fn fit(runs: &[Vec<Traced>], limits: &EngineSpec) -> Result<Fitted, FitError
     })
 }
 
-/// Reads runs as steps, of an engine with asynchronous scheduling if they show it.
-fn read(runs: &[Vec<Traced>], limits: &EngineSpec) -> (Vec<Found>, Option<AsyncScheduling>) {
+/// Reads runs as steps, of an engine with asynchronous scheduling if that is stated or if they show it.
+fn read(runs: &[Vec<Traced>], limits: &EngineSpec, stated: Option<bool>) -> (Vec<Found>, Option<AsyncScheduling>) {
     let found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
-    let is_ahead = async_steps::holds_back(runs, limits) || comes_late(runs, &found, limits);
+    let is_ahead = stated.unwrap_or_else(|| async_steps::holds_back(runs, limits) || comes_late(runs, &found, limits));
     match is_ahead.then(|| async_steps::find(runs, limits)).flatten() {
         Some((found, ahead)) => (found, Some(ahead)),
         None => (found, None),

@@ -20,6 +20,9 @@ const SETTABLE: [&str; 5] =
 const MAX_MODEL_ERROR: f64 = 1.35;
 /// Least relative error of a forecast: runs of one server differ by as much.
 const MIN_ERROR: f64 = 0.02;
+/// Asynchronous scheduling that was seen, but not stated, is doubted if a model without it repeats the run better by this
+/// much, as a logarithm of mean E2EL.
+const MIN_MISFIT: f64 = 0.05;
 /// Batches wider than this multiple of those in the run are extrapolated.
 const MAX_WIDENING: f64 = 2.0;
 /// Largest fraction of prompt tokens from the prefix cache if it is unknown of which requests.
@@ -151,11 +154,25 @@ pub fn fitted(record: &RunRecord, known: &mut KnownLimits) -> Result<(Machine, f
     }
     let experiment = Experiment { runs: replicas.into_values().collect(), ..Experiment::default() };
     experiment.learn_limits(known);
-    let fitted = fit::fit(&experiment.runs, &known.limits)?;
-    let error = fitted.held_out.0;
-    let profile =
-        Profile { name: "this run".to_owned(), fitted, limits: known.limits.clone(), sources: known.sources.clone() };
-    Ok((Machine::parse(&dumps(&profile.to_json()), "this run")?, error))
+    let model = |async_scheduling| -> Result<(Machine, f64), WhatIfError> {
+        let fitted = fit::fit(&experiment.runs, &known.limits, async_scheduling)?;
+        let (error, name) = (fitted.held_out.0, "this run".to_owned());
+        let profile = Profile { name, fitted, limits: known.limits.clone(), sources: known.sources.clone() };
+        Ok((Machine::parse(&dumps(&profile.to_json()), "this run")?, error))
+    };
+    let seen = model(known.async_scheduling)?;
+    if known.async_scheduling.is_some() || !seen.0.engine.async_scheduling {
+        return Ok(seen);
+    }
+    // A front end that shares the engine's core delays steps as well: the model that repeats the run is the right one.
+    let misfit = |model: &(Machine, f64)| {
+        let repeated = WhatIf::new(record, &model.0, Router::RoundRobin).ok();
+        repeated
+            .and_then(|run| run.on_itself("mean_e2el_ms"))
+            .map_or(f64::INFINITY, |(own, was)| (own / was).ln().abs())
+    };
+    let other = model(Some(false)).ok().filter(|other| misfit(other) + MIN_MISFIT < misfit(&seen));
+    Ok(other.unwrap_or(seen))
 }
 
 /// Whether costs with this held-out error are worth a forecast.

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, ensure};
 use tacho_client::EndpointSpec;
-use tacho_client::control::{Caller, metrics_page};
+use tacho_client::control::{Caller, metrics_page, server_info};
 use tacho_core::json;
 use tacho_forecast::fit::{
     self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, Length, Load, MAX_ROUNDS, Profile, Server, Slowdown,
     Traced,
 };
+use tacho_record::{ServerFacts, logged, restored};
 use tacho_report::style::short;
 use tacho_rowlog::Stored;
 
@@ -26,12 +27,17 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let experiment = match &args.base_url {
         Some(url) if args.results.is_empty() => measure(args, url, known.limits.max_model_len)?,
         _ => {
-            let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
+            let mut runs = Vec::new();
+            for path in &args.results {
+                let (run, server) = read(Path::new(path))?;
+                known.read_settings(&server.settings, path);
+                runs.push(run);
+            }
             Experiment { runs, ..Experiment::default() }
         }
     };
     experiment.learn_limits(&mut known);
-    let fitted = fit::fit(&experiment.runs, &known.limits)?;
+    let fitted = fit::fit(&experiment.runs, &known.limits, known.async_scheduling)?;
     let caches = experiment.prefix_caching(&fitted);
     caches.into_iter().for_each(|on| known.learn("enable_prefix_caching", usize::from(on), "measured"));
     let lines = report(&fitted, &known, args);
@@ -68,20 +74,24 @@ fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
 }
 
-pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
+/// The requests of a detailed result or a log, and what it knows of its server.
+pub(crate) fn read(path: &Path) -> anyhow::Result<(Vec<Traced>, ServerFacts)> {
     let shown = path.display();
     let nothing = || format!("{shown} cannot be fitted");
     if Stored::is_log(path) {
-        let joined = Stored::open(path)?.joined().with_context(|| format!("the log {shown} cannot be read"))?;
+        let log = Stored::open(path)?;
+        let joined = log.joined().with_context(|| format!("the log {shown} cannot be read"))?;
+        let server = logged::provenance(log.closing().unwrap_or(&log.manifest().more)).server;
         let rows = joined.rows.iter().map(|row| (row.request.prompt_len, &row.observation));
-        return fit::of_rows(rows).with_context(nothing);
+        return Ok((fit::of_rows(rows).with_context(nothing)?, server));
     }
     if path.is_dir() {
         anyhow::bail!("{shown} is a directory without a log; pass a result, or a directory that --log wrote");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("the result {shown} cannot be read"))?;
     let result = json::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    fit::of_result(&result).with_context(nothing)
+    let server = result.as_dict().map(restored::provenance).unwrap_or_default().server;
+    Ok((fit::of_result(&result).with_context(nothing)?, server))
 }
 
 /// A cost with its 95% confidence interval.
@@ -218,6 +228,7 @@ fn read_endpoints(known: &mut KnownLimits, endpoint: &EndpointSpec) {
     if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|response| response.text()) {
         known.read(&models, "/v1/models");
     }
+    known.read_settings(&server_info(&caller).settings, "/server_info");
 }
 
 /// The server that `tacho fit --base-url` measures, one `tacho serve` run per load.

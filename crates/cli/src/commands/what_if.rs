@@ -78,9 +78,7 @@ fn model(args: &WhatIfArgs, record: &RunRecord) -> anyhow::Result<(WhatIf, About
         }
         None => {
             let mut known = stated_limits(&args.limits)?;
-            for (name, value) in &record.provenance.server.settings {
-                known.read(&format!("{name}={value}"), "the server");
-            }
+            known.read_settings(&record.provenance.server.settings, "the server");
             let (machine, error) = fitted(record, &mut known)?;
             let mut notes = Vec::new();
             if !is_good_fit(error) {

@@ -10,12 +10,18 @@ use tacho_engine::{EngineSpec, LIMITS, Limit, NamedLimit};
 /// The limits that servers state.
 const STATED: &[NamedLimit] = LIMITS.split_at(LIMITS.len() - 1).0;
 
+/// Lines of vLLM's startup log about asynchronous scheduling.
+const SCHEDULING: [(&str, bool); 2] =
+    [("Asynchronous scheduling is enabled", true), ("Asynchronous scheduling is disabled", false)];
+
 /// Spellings in texts of limits that have several.
 const SPELLINGS: [(&str, &str); 1] = [("max_model_len", "max_seq_len")];
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownLimits {
     pub limits: EngineSpec,
+    /// Whether the server schedules asynchronously, if it says so.
+    pub async_scheduling: Option<bool>,
     /// Sources of the known limits; the first source of each counts.
     pub sources: Vec<(&'static str, String)>,
 }
@@ -44,12 +50,20 @@ impl KnownLimits {
     }
 
     pub fn read(&mut self, text: &str, from: &str) {
+        let on = || last_value(text, "async_scheduling").map(|value| value == 1);
+        let logged = |(line, on)| text.contains(line).then_some(on);
+        self.async_scheduling = self.async_scheduling.or_else(on).or_else(|| SCHEDULING.into_iter().find_map(logged));
         for (name, _) in STATED {
             let others = SPELLINGS.iter().filter(|(known, _)| known == name).map(|(_, other)| other);
             if let Some(value) = std::iter::once(name).chain(others).find_map(|spelling| last_value(text, spelling)) {
                 self.learn(name, value, from);
             }
         }
+    }
+
+    /// Reads the settings that a server stated.
+    pub fn read_settings(&mut self, settings: &[(String, String)], from: &str) {
+        settings.iter().for_each(|(name, value)| self.read(&format!("{name}={value}"), from));
     }
 
     /// Each limit with its name, value and source.
@@ -104,6 +118,10 @@ mod tests {
         assert_eq!((limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_model_len), (32, 1024, 2048));
         assert!(limits.enable_chunked_prefill && known.is_known("enable_chunked_prefill"));
         assert_eq!(known.rows().next(), Some(("max_num_seqs", "32".to_owned(), "given".to_owned())));
+        assert_eq!(known.async_scheduling, None);
+        known.read("Asynchronous scheduling is enabled.", "the log");
+        known.read_settings(&[("async_scheduling".into(), "false".into())], "the first source counts");
+        assert_eq!(known.async_scheduling, Some(true));
         let mut nothing = KnownLimits::default();
         nothing.read("block_size = , max_num_seqs: none, num_gpu_blocks=0", "a text");
         assert_eq!(nothing, KnownLimits::default());

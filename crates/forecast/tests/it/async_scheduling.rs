@@ -55,7 +55,7 @@ pub(crate) fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
 }
 
 fn learn(machine: &Machine, seed: u64) -> Fitted {
-    fit::fit(&runs(machine, seed), &machine.engine).unwrap()
+    fit::fit(&runs(machine, seed), &machine.engine, None).unwrap()
 }
 
 #[test]

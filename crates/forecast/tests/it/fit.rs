@@ -205,5 +205,5 @@ fn a_profile_predicts_loads_that_were_not_fitted() {
 #[test]
 fn too_few_steps_are_an_error() {
     let machine = planted();
-    assert!(fit::fit(&[traced(&machine, 1, 1, 1)], &machine.engine).is_err(), "one request has too few steps");
+    assert!(fit::fit(&[traced(&machine, 1, 1, 1)], &machine.engine, None).is_err(), "one request has too few steps");
 }

@@ -114,7 +114,7 @@ fn a_closed_loop_is_predicted_with_the_budget_that_was_found() {
         let experiment = Experiment::measure(&mut server, 60.0, 32_768).unwrap().unwrap();
         let mut known = KnownLimits::default();
         experiment.learn_limits(&mut known);
-        let fitted = fit::fit(&experiment.runs, &known.limits).unwrap();
+        let fitted = fit::fit(&experiment.runs, &known.limits, None).unwrap();
         let profile = Profile { name: "fitted".to_owned(), limits: known.limits, fitted, sources: Vec::new() };
         let learned = Machine::parse(&tacho_core::json::dumps(&profile.to_json()), "fitted.json").unwrap();
         let ttfts = |machine: &Machine| {

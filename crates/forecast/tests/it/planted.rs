@@ -51,7 +51,7 @@ pub(crate) fn learn(machine: &Machine, seed: u64) -> Fitted {
     let runs: Vec<Vec<Traced>> = [(1, 60, 1), (4, 100, 2), (12, 200, 3), (24, 300, 4)]
         .map(|(limit, count, own)| traced(machine, limit, count, own + 10 * seed))
         .into();
-    fit::fit(&runs, &machine.engine).unwrap()
+    fit::fit(&runs, &machine.engine, None).unwrap()
 }
 
 /// Requests of many lengths, all scheduled at once.

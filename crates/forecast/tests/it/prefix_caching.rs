@@ -25,7 +25,7 @@ fn prefix_caching_is_detected_by_measurement() {
         ("plain", planted(), (0..4).map(|at| traced(&planted(), 1 + 5 * at, 80, at as u64)).collect::<Vec<_>>()),
         ("async scheduling", asynchronous(33.0), runs(&asynchronous(33.0), 1)),
     ] {
-        let fitted = fit::fit(&loads, &machine.engine).unwrap();
+        let fitted = fit::fit(&loads, &machine.engine, None).unwrap();
         let mut conclusive = 0;
         for (caches, seed) in [true, false].into_iter().flat_map(|on| (0..8).map(move |seed| (on, seed))) {
             let mut machine = machine.clone();

@@ -1,6 +1,6 @@
 //! Forecasts of other settings against engines that really have them, in virtual time.
 
-use tacho_core::Timestamp;
+use tacho_core::{Timestamp, json::Value};
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
 use tacho_engine::{EngineSpec, Machine};
 use tacho_forecast::fit::KnownLimits;
@@ -41,6 +41,65 @@ fn run(machine: &Machine, arrivals: &[Arrival], (replicas, seed): (usize, u64)) 
     let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
     let setup = Setup { request_rate: 4.0, max_concurrency: None, ..Setup::example() };
     RunRecord::compute(setup, Measured { samples: samples.into(), duration, ..Measured::default() })
+}
+
+/// A recorded run of a real server.
+fn recorded(recording: &Value) -> RunRecord {
+    let sample = |(index, row): (usize, &Value)| {
+        let row: Vec<f64> = row.as_list().unwrap().iter().map(|value| value.as_f64().unwrap() / 1e4).collect();
+        let (sent, ttft, gaps) = (row[0], row[2], &row[3..]);
+        let latency = ttft + gaps.iter().sum::<f64>();
+        Sample {
+            index,
+            scheduled: sent,
+            dispatched: sent,
+            sent,
+            done: sent + latency,
+            ttft,
+            latency,
+            itl: Gaps::from(gaps.to_vec()),
+            prompt_len: (row[1] * 1e4) as u64,
+            output_len: gaps.len() as u64 + 1,
+            ..Sample::default()
+        }
+    };
+    let samples: Vec<Sample> =
+        recording.get("requests").unwrap().as_list().unwrap().iter().enumerate().map(sample).collect();
+    let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
+    let setup = Setup { request_rate: f64::INFINITY, max_concurrency: Some(16), ..Setup::example() };
+    RunRecord::compute(setup, Measured { samples: samples.into(), duration, ..Measured::default() })
+}
+
+/// Its API server shares a core with the engine, which delays the iteration in progress when a request arrives: that looks like
+/// asynchronous scheduling.
+#[test]
+fn forecasts_of_a_real_server_do_not_take_a_busy_core_for_asynchronous_scheduling() {
+    let recording = tacho_core::json::parse(include_str!("vllm_cpu.json")).unwrap();
+    let record = recorded(&recording);
+    let errors = |async_scheduling| {
+        let mut known = KnownLimits { async_scheduling, ..KnownLimits::default() };
+        known.learn("max_num_seqs", 8, "flag");
+        known.learn("max_num_batched_tokens", 2048, "flag");
+        let model = fitted(&record, &mut known).unwrap().0;
+        let what_if = WhatIf::new(&record, &model, Router::RoundRobin).unwrap();
+        let mut errors = Vec::new();
+        for measured in recording.get("measured").unwrap().as_list().unwrap() {
+            let number = |name: &str| measured.get(name).unwrap().as_f64().unwrap();
+            let limit = |setting: Setting, name: &str| setting.with(name, &number(name).to_string()).unwrap();
+            let setting = limit(limit(Setting::default(), "max_num_seqs"), "max_num_batched_tokens");
+            let forecast = what_if.forecast(&setting).unwrap();
+            let error = |name: &str| (forecast.value(name).unwrap().expected / number(name)).ln().abs();
+            errors.push((error("mean_tpot_ms"), error("mean_ttft_ms"), number("max_num_seqs") < 16.0));
+        }
+        errors
+    };
+    for stated in [None, Some(false)] {
+        let errors = errors(stated);
+        assert_eq!(errors.iter().filter(|error| error.0 < 0.1).count(), 7, "{errors:?}");
+        // With a slot for every request nothing queues, and the model has no front end that shares a core.
+        assert!(errors.iter().all(|error| error.1 < 0.1 || !error.2), "{errors:?}");
+    }
+    assert!(errors(Some(true)).iter().filter(|error| error.0 < 0.1).count() < 6);
 }
 
 fn with(machine: &Machine, change: impl Fn(&mut EngineSpec)) -> Machine {

@@ -17,7 +17,7 @@ pub(super) fn markdown(files: &[PathBuf]) -> Option<String> {
         _ => return None,
     };
     let head = format!("## Step by step: predicted by {name}\n\n");
-    let steps = read(measured).and_then(|real| Ok(compare_steps(&real, &read(predicted)?)));
+    let steps = read(measured).and_then(|real| Ok(compare_steps(&real.0, &read(predicted)?.0)));
     Some(match steps {
         Ok(steps) => head + &table(&steps),
         Err(error) => format!("{head}Iterations cannot be reconstructed: {error:#}.\n\n"),
