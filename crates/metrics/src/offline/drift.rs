@@ -36,5 +36,11 @@ mod tests {
         let noise: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 1.0 } else { 1.5 }).collect();
         assert_eq!(drift(&noise), None);
         assert_eq!(drift(&[1.0; 20]), None);
+        // The noise changes sign from value to value: t is 24, 2.9 and 1.3, its limit with 18 degrees of freedom 2.1.
+        let noisy = |noise: f64| -> Vec<f64> {
+            rising.iter().enumerate().map(|(at, value)| value + if at % 2 == 0 { noise } else { -noise }).collect()
+        };
+        let found = [0.02, 0.15, 0.3].map(|noise| drift(&noisy(noise)).is_some());
+        assert_eq!(found, [true, true, false]);
     }
 }
