@@ -14,6 +14,9 @@ pub(crate) struct LongRunVariance {
 
 /// Number of batches, the usual choice for batch means (Schmeiser 1982: 10 to 30).
 const BATCHES: usize = 20;
+/// Fewest values of a batch, and fewest batches of a regression.
+const BATCH: usize = 5;
+const MIN_BATCHES: usize = 10;
 /// Batch means replace the model where they exceed it by this factor; independent series do so in one of five cases.
 const BATCH_MARGIN: f64 = 1.2;
 
@@ -26,27 +29,26 @@ pub(crate) fn long_run_variance(series: &[f64]) -> LongRunVariance {
     }
     let model = autoregressive(series, variance);
     let batches = batch_means(series, BATCHES);
-    if series.len() >= 5 * BATCHES && batches.variance > BATCH_MARGIN * model.variance { batches } else { model }
+    if series.len() >= BATCH * BATCHES && batches.variance > BATCH_MARGIN * model.variance { batches } else { model }
 }
 
 /// Subtracts from `series` what its regression on `control` explains. Both have the mean 0. The coefficient comes from
-/// batch means, so that it counts delayed effects too. Nothing is subtracted where the series is too short.
-pub(crate) fn remove_control(series: &mut [f64], control: &[f64]) -> bool {
-    if series.len() < 5 * BATCHES || series.len() != control.len() {
-        return false;
+/// batch means, so that it counts delayed effects too. Returns the factor by which the variance that is left is too small;
+/// nothing is subtracted where the series is too short.
+pub(crate) fn remove_control(series: &mut [f64], control: &[f64]) -> f64 {
+    let batches = (series.len() / BATCH).min(BATCHES);
+    if batches < MIN_BATCHES || series.len() != control.len() {
+        return 1.0;
     }
-    let (ours, theirs) = (batch_sums(series, BATCHES), batch_sums(control, BATCHES));
+    let (ours, theirs) = (batch_sums(series, batches), batch_sums(control, batches));
     let squares: f64 = theirs.iter().map(|sum| sum * sum).sum();
     if squares <= 0.0 {
-        return false;
+        return 1.0;
     }
     let coefficient = ours.iter().zip(&theirs).map(|(a, b)| a * b).sum::<f64>() / squares;
     series.iter_mut().zip(control).for_each(|(value, control)| *value -= coefficient * control);
-    true
+    (batches - 1) as f64 / (batches - 2) as f64
 }
-
-/// The factor by which a regression of [`BATCHES`] points makes the residual variance too small.
-pub(crate) const REGRESSION_BIAS: f64 = (BATCHES - 1) as f64 / (BATCHES - 2) as f64;
 
 /// The spectral estimate by an autoregressive model.
 fn autoregressive(series: &[f64], variance: f64) -> LongRunVariance {
@@ -160,8 +162,13 @@ mod tests {
         let (noise, control) = (red(0.0, 4000), red(0.5, 4000).into_iter().rev().collect::<Vec<f64>>());
         let mut mixed: Vec<f64> = noise.iter().zip(&control).map(|(a, b)| a + 3.0 * b).collect();
         assert!(long_run_variance(&mixed).variance > 20.0);
-        assert!(remove_control(&mut mixed, &control));
+        assert!((remove_control(&mut mixed, &control) - 19.0 / 18.0).abs() < 1e-12);
         assert!((long_run_variance(&mixed).variance - 1.0).abs() < 0.5);
-        assert!(!remove_control(&mut mixed[..50], &control[..50]), "too short");
+        // Fifty values have ten batches, fewer are too short.
+        let mut short: Vec<f64> = noise[..50].iter().zip(&control).map(|(a, b)| a + 3.0 * b).collect();
+        let before = long_run_variance(&short).variance;
+        assert!((remove_control(&mut short, &control[..50]) - 9.0 / 8.0).abs() < 1e-12);
+        assert!(long_run_variance(&short).variance < 0.2 * before);
+        assert_eq!(remove_control(&mut mixed[..49], &control[..49]), 1.0);
     }
 }

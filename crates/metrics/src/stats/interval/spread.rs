@@ -14,9 +14,9 @@ use crate::statistics::{Statistic, mean, standard_deviation};
 const RANK_CORRECTION: f64 = 0.4;
 /// The fraction of values that counts as the tail.
 const TAIL: f64 = 0.1;
-/// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated; the second for
-/// percentiles in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
-const MIN_BEYOND: (f64, f64) = (10.0, 2.0);
+/// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated: up to the median,
+/// above it, and in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
+const MIN_BEYOND: (f64, f64, f64) = (3.0, 10.0, 2.0);
 /// Fewest values beyond a percentile whose variance is taken from the run.
 const MIN_EVENTS: usize = 10;
 /// Additional widening of percentiles in the tail of correlated values.
@@ -138,7 +138,7 @@ impl Spread {
         let factor = (found.error / plain * found.widening() * students_ratio(found.degrees_of_freedom)).powi(2);
         let independent = if plain > 0.0 { count as f64 / factor.max(0.25) } else { count as f64 };
         // Requests that miss their SLO come in bursts; few of them show too little.
-        let few = independent * share.min(1.0 - share) < MIN_BEYOND.0 && independent < 0.5 * count as f64;
+        let few = independent * share.min(1.0 - share) < MIN_BEYOND.1 && independent < 0.5 * count as f64;
         let few = few || found.is_short(MIN_SHARE);
         let spread = Spread::new(throughput.value * share, count, Shape::Share { share, independent });
         Some(Spread { vague: few || plain <= 0.0, above: vec![throughput], ..spread })
@@ -184,7 +184,12 @@ impl Spread {
         let units = (values.joined().0 as f64).min(count);
         let beyond = independent.1 * share.min(1.0 - share);
         let value = percentile(&sorted, percent);
-        let few = own < 0.5 * units && beyond < if in_tail { MIN_BEYOND.1 } else { MIN_BEYOND.0 };
+        let min = match share {
+            ..=0.5 => MIN_BEYOND.0,
+            _ if in_tail => MIN_BEYOND.2,
+            _ => MIN_BEYOND.1,
+        };
+        let few = own < 0.5 * units && beyond < min;
         let vague = units * (1.0 - share) < 1.0 || (share > 0.5 && values.is_start(value));
         let spread = Spread::new(value, values.len(), Shape::Ordered { share, independent, sorted, scale: 1.0 });
         let (low, high) = spread.bounds(CONFIDENCE, 1.0);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::long_run_variance::{REGRESSION_BIAS, batch_sums, long_run_variance, remove_control};
+use super::long_run_variance::{batch_sums, long_run_variance, remove_control};
 use crate::statistics::mean;
 
 /// Most units of a series; more are joined with their neighbors, which loses nothing because correlation lasts longer.
@@ -119,7 +119,7 @@ impl Values {
         let dominant = power(2).powi(2) / power(4);
         let control: Vec<f64> = self.control.chunks(joined).map(|part| part.iter().sum()).collect();
         let control = centered(control.get(edge..count - edge).unwrap_or_default().to_vec());
-        let bias = if remove_control(&mut sums, &control) { REGRESSION_BIAS } else { 1.0 };
+        let bias = remove_control(&mut sums, &control);
         let found = long_run_variance(&sums);
         let variance = found.variance * bias;
         let error = (count as f64 * variance).sqrt() / self.values.len().max(1) as f64;
