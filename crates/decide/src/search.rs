@@ -211,11 +211,13 @@ impl Search<'_> {
         Step::Run { level, seconds: EXPLORING * (self.unit)(level) }
     }
 
-    /// A larger load than any so far, if there is one.
+    /// A larger load than any so far, if there is one. Rates that all pass grow faster each time: the first was far too low.
     fn grow(&self, runs: &[Measurement], largest: f64) -> Step {
-        match self.levels.above(largest) {
-            Some(level) => self.explore(level),
-            None => self.confirm(runs, StopReason::Unlimited),
+        let is_open = matches!(self.model, Model::OpenLoop { .. });
+        let steps = if is_open { bracket::summarize(runs).len() } else { 1 };
+        match (0..steps).fold(largest, |load, _| self.levels.above(load).unwrap_or(load)) {
+            level if level > largest => self.explore(level),
+            _ => self.confirm(runs, StopReason::Unlimited),
         }
     }
 

@@ -134,7 +134,7 @@ struct Spreads<'a, R> {
 
 /// The values of one family of metrics, and what bounds all of them.
 struct Family {
-    name: &'static str,
+    times: &'static Times,
     values: Option<Values>,
     few: Option<FewQueues>,
     /// The spreads of [`BOUNDS`].
@@ -143,8 +143,6 @@ struct Family {
 
 /// Percentiles whose bounds hold for lower percentiles and the mean, or for higher percentiles.
 const BOUNDS: [f64; 3] = [50.0, 90.0, 99.0];
-/// Families that do not wait in the server's queue: their means are known near saturation too.
-const WITHOUT_QUEUE: [&str; 4] = ["tpot", "itl", "audio_duration", "audio_underrun"];
 /// Requests per run that see an event which the run may have missed by chance.
 const MISSED: f64 = 1.0;
 
@@ -156,11 +154,10 @@ impl<'a, R: Rows> Spreads<'a, R> {
     fn get(&mut self, key: &str) -> Option<Spread> {
         match Known::find(key)? {
             Known::Timed(timed) => {
-                let name = timed.times.name;
-                if self.last.as_ref().is_none_or(|last| last.name != name) {
+                if self.last.as_ref().is_none_or(|last| last.times.name != timed.times.name) {
                     // Frees the previous family first.
                     self.last = None;
-                    self.last = Some(self.family(name));
+                    self.last = Some(self.family(timed.times));
                 }
                 let (family, scale) = (self.last.as_ref()?, timed.times.scaled(1000.0));
                 let spread = self.single(family, timed.statistic)?;
@@ -182,14 +179,14 @@ impl<'a, R: Rows> Spreads<'a, R> {
         }
     }
 
-    fn family(&mut self, name: &'static str) -> Family {
-        let waits = !WITHOUT_QUEUE.contains(&name);
-        let few = if waits { few_queues(self.rows, name) } else { None };
+    fn family(&mut self, times: &'static Times) -> Family {
+        let waits = times.waits();
+        let few = if waits { few_queues(self.rows, times.name) } else { None };
         self.few = self.few.or(few);
         if waits && self.saturation.is_none() {
             self.saturation = Some(Saturation::of(self.rows));
         }
-        let mut family = Family { name, values: values(self.rows, name), few, percentiles: Vec::new() };
+        let mut family = Family { times, values: values(self.rows, times.name), few, percentiles: Vec::new() };
         let bounds = BOUNDS.iter().map(|percent| (*percent, self.single(&family, Statistic::Percentile(*percent))));
         family.percentiles = bounds.filter_map(|(percent, spread)| Some((percent, spread?))).collect();
         family
@@ -197,7 +194,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
 
     /// The spread of a statistic by itself, in seconds.
     fn single(&self, family: &Family, statistic: Statistic) -> Option<Spread> {
-        let waits = !WITHOUT_QUEUE.contains(&family.name);
+        let waits = family.times.waits();
         let is_far = match statistic {
             Statistic::Percentile(percent) => percent > 90.0,
             _ => true,

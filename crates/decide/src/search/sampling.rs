@@ -277,6 +277,13 @@ mod tests {
         assert_eq!(next(&[]), Step::Run { level: FIRST * 100.0, seconds: 4.0 });
         assert_eq!(next(&[failed(90.0), failed(80.0)]), Step::Run { level: 40.0, seconds: 4.0 });
         assert_eq!(next(&[run(90.0, 4.0, (1.05, true))]), Step::Run { level: (NEARBY * 90.0).round(), seconds: 4.0 });
+        // Rates far below the capacity grow by one and a half, then by its square, its cube, ….
+        let met = |levels: &[f64]| levels.iter().map(|level| run(*level, 4.0, (0.1, true))).collect::<Vec<_>>();
+        let grown = |levels: &[f64]| match search(1.0).next(&met(levels)) {
+            Step::Run { level, .. } => level,
+            Step::Done(_) => f64::NAN,
+        };
+        assert_eq!([grown(&[0.9]), grown(&[0.9, 1.4]), grown(&[0.9, 1.4, 3.2])], [1.4, 3.2, 10.8]);
         let brief = |seconds| users.outcome(&[run(50.0, seconds, (0.5, true))]).levels[0].brief;
         assert_eq!([brief(6.9), brief(7.1)], [true, false]);
     }

@@ -62,7 +62,15 @@ pub static TIMES: &[Times] = &[
     times("connect", "Connecting", "", |r| Some(&r.open_loop.connect).filter(|connect| connect.count > 0)),
 ];
 
+/// Families that do not wait in the server's queue: their means are known near saturation too.
+const WITHOUT_QUEUE: [&str; 4] = ["tpot", "itl", "audio_duration", "audio_underrun"];
+
 impl Times {
+    /// Returns whether it counts the wait in the server's queue.
+    pub fn waits(&self) -> bool {
+        !WITHOUT_QUEUE.contains(&self.name)
+    }
+
     /// The family of one of vLLM's metrics.
     pub fn of(metric: MetricKind) -> &'static Self {
         // Both lists are in vLLM's order.

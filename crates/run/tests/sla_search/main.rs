@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tacho_core::dict;
 use tacho_core::event::{EventSink, Note, RunEvent};
 use tacho_core::json::{Dict, Value};
+use tacho_decide::search::Criterion;
 use tacho_run::experiment::{Archive, Bench, Failure, Tools, option};
 use tacho_run::sweep::{LoadVariable, SlaPlan, sla};
 
@@ -192,14 +193,19 @@ fn a_missing_key_never_means_sustained() {
     assert_eq!(verdict(&["steady_state"]), 1);
 }
 
-/// Users in step: latencies that change during all runs.
-struct InStep(Queue);
+/// Users in step: waits that change during all runs. Whether they tell on the metric of the SLO.
+struct InStep(Queue, bool);
 
 impl Bench for InStep {
     fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
         let mut result = self.0.run(command, output, log)?.unwrap_or_default();
         let mut own = result.get("tacho").and_then(Value::as_dict).cloned().unwrap_or_default();
         own.set("caveats", Value::List(vec![dict! { "kind": "autocorrelated", "text": "" }.into()]));
+        let p99 = result.get("p99_ttft_ms").and_then(Value::as_f64).unwrap_or(0.0);
+        let interval = |high: Option<f64>| Value::List(vec![(0.98 * p99).into(), high.into()]);
+        let ttft = interval(Some(1.02 * p99).filter(|_| !self.1));
+        own.set("intervals", dict! { "p99_ttft_ms": ttft, "p99_tpot_ms": interval(None) });
+        result.set("p99_tpot_ms", p99);
         result.set("tacho", own);
         Ok(Some(result))
     }
@@ -207,18 +213,60 @@ impl Bench for InStep {
 
 #[test]
 fn users_in_step_have_no_range() {
-    let answer = |variable: LoadVariable| {
-        let (memory, bench) = (Memory::default(), InStep(Queue::new(Server::Even(100.0), 1)));
-        let plan = plan("<=305", variable, 200);
+    let answer_of = |metric: &str, variable: LoadVariable, tells: bool| {
+        let (memory, bench) = (Memory::default(), InStep(Queue::new(Server::Even(100.0), 1), tells));
+        let targets = vec![vec![Criterion::parse(metric, "<=305").expect("a criterion")]];
+        let plan = SlaPlan { targets, ..plan("<=1", variable, 200) };
         sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
         let answer = memory.answers()[0].as_dict().expect("an answer").clone();
         let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
         (text("verdict"), text("reason"), answer.get("ci_low").and_then(Value::as_f64).is_some())
     };
-    let (verdict, reason, range) = answer(LoadVariable::MaxConcurrency);
+    let answer = |variable: LoadVariable, tells: bool| answer_of("p99_ttft_ms", variable, tells);
+    let (verdict, reason, range) = answer(LoadVariable::MaxConcurrency, true);
     assert!(verdict == "inconclusive" && reason.contains("--random-range-ratio") && !range, "{verdict} {reason}");
     // Arrivals do not wait for each other.
-    assert!(answer(LoadVariable::RequestRate).2);
+    assert!(answer(LoadVariable::RequestRate, true).2);
+    // What every run bounds does not change with its length.
+    let (verdict, _, range) = answer(LoadVariable::MaxConcurrency, false);
+    assert!(verdict == "found" && range, "{verdict}");
+    // Decodes do not wait for the others' prefills in step.
+    let (verdict, _, range) = answer_of("p99_tpot_ms", LoadVariable::MaxConcurrency, true);
+    assert!(verdict == "found" && range, "{verdict}");
+}
+
+/// A server that ends none of more than fifty requests at once in time.
+struct Crowded {
+    queue: Queue,
+    runs: RefCell<Vec<(String, String)>>,
+}
+
+impl Bench for Crowded {
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<Option<Dict>, Failure> {
+        let of = |flag: &str| option(command, flag).unwrap_or("").to_owned();
+        self.runs.borrow_mut().push((of("--request-rate"), of("--num-prompts")));
+        let mut result = self.queue.run(command, output, log)?.unwrap_or_default();
+        if of("--request-rate") == "65536" && of("--num-prompts") == "200" {
+            result.set("completed", 0_i64);
+            result.set("request_throughput", 0.0);
+            result.set("duration", 3.0);
+        }
+        Ok(Some(result))
+    }
+}
+
+#[test]
+fn a_first_run_without_an_end_is_repeated_with_fewer_requests() {
+    let memory = Memory::default();
+    let bench = Crowded { queue: Queue::new(Server::Even(60.0), 1), runs: RefCell::default() };
+    let plan = SlaPlan { budget: 30.0, first_run: Some(3.0), ..plan("<=500", LoadVariable::RequestRate, 200) };
+    sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
+    let runs = bench.runs.into_inner();
+    let rate = |at: usize| runs[at].0.parse::<f64>().unwrap();
+    assert_eq!(runs[..2], [("65536", "200"), ("65536", "25")].map(|(rate, size)| (rate.to_owned(), size.to_owned())));
+    assert!((40.0..70.0).contains(&rate(2)), "{runs:?}");
+    let estimate = memory.answers()[0].get("estimate").and_then(Value::as_f64).unwrap();
+    assert!((47.0..66.0).contains(&estimate), "{estimate}: 55 a second meet it");
 }
 
 /// Notes the seeds of the runs.

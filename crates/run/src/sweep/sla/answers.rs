@@ -6,7 +6,7 @@ use tacho_core::json::{Json, Value};
 use tacho_decide::search::{
     Criterion, Estimate, LevelAnswer, LoadLevel, Means, Model, Outcome, SearchAnswer, StopReason, Verdict,
 };
-use tacho_record::ResultFields;
+use tacho_record::{ResultFields, groups::split, metric::Known};
 
 use super::{SlaPlan, load_text, marker, pair::Pair, search::PRECISE};
 use crate::experiment::{Archive, Failure, Level, Style};
@@ -79,11 +79,16 @@ impl Found {
         Some((level.level, doubt))
     }
 
-    /// Whether the latencies at the answer still change with the length of the runs. Users that started together, with outputs of
-    /// one length, drift apart over hundreds of requests.
-    fn is_in_step(&self, plan: &SlaPlan) -> bool {
+    /// Whether a latency of the SLO at the answer still changes with the length of the runs. Users that started together, with
+    /// outputs of one length, drift apart over hundreds of requests. That tells on waits that a run cannot bound.
+    fn is_in_step(&self, target: &[Criterion], plan: &SlaPlan) -> bool {
+        let waits = |one: &Criterion| !matches!(Known::find(split(&one.metric).1), Some(Known::Timed(one)) if !one.times.waits());
+        let is_bounded = |run: ResultFields<'_>, one: &Criterion| {
+            run.interval(&one.metric).is_some_and(|interval| interval.high.is_finite())
+        };
         let changing = |run: ResultFields<'_>| {
             run.caveats().unwrap_or_default().iter().any(|caveat| caveat.kind == "autocorrelated")
+                && target.iter().any(|one| waits(one) && !is_bounded(run, one))
         };
         let mut deciding = self.levels.iter().filter(|level| self.decides(level));
         plan.variable.is_closed_loop() && deciding.any(|level| level.runs().all(changing))
@@ -102,9 +107,9 @@ impl Found {
     }
 
     /// Why the search ended: the requested and the reached precision.
-    pub(super) fn stop_text(&self, plan: &SlaPlan) -> String {
+    pub(super) fn stop_text(&self, target: &[Criterion], plan: &SlaPlan) -> String {
         let reached = match self.estimate.map(|found| found.reach()) {
-            Some(_) if self.is_in_step(plan) => "the range is unknown".to_owned(),
+            Some(_) if self.is_in_step(target, plan) => "the range is unknown".to_owned(),
             Some(Some(reach)) => format!("reached ±{:.1}%", reach * 100.0),
             Some(None) => "no load fails for certain".to_owned(),
             None => "no load met the criteria".to_owned(),
@@ -180,7 +185,7 @@ impl Found {
             let flag = plan.flags.seconds;
             return inconclusive(&format!("the runs at the answer are too short for a steady state: raise {flag}"));
         }
-        if found.is_in_step(plan) {
+        if found.is_in_step(target, plan) {
             return inconclusive(&format!(
                 "latencies still change during the runs, as of users in step: vary the lengths (--random-range-ratio), or raise {}",
                 plan.flags.budget
@@ -233,7 +238,7 @@ impl Answers {
         let (verdict, reason) = found.verdict(target, pair.plan);
         let max_measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         let range = found.estimate.filter(|_| found.answer != Answer::Unlimited);
-        let known = !found.is_in_step(pair.plan);
+        let known = !found.is_in_step(target, pair.plan);
         let mut achieved = Means::default();
         if let Some(level) = found.levels.iter().find(|level| Some(level.level) == max_measured) {
             achieved = means(pair, target, level)?;
@@ -249,7 +254,7 @@ impl Answers {
             verdict,
             reason,
             stopped: found.stopped,
-            stop_reason: found.stop_text(pair.plan),
+            stop_reason: found.stop_text(target, pair.plan),
             max_measured,
             estimate: range.map(|found| found.value).or(max_measured),
             ci_low: range.filter(|_| known).map(|found| found.low),

@@ -28,6 +28,8 @@ const WAVES: f64 = 4.0;
 const MIN_REQUESTS: u64 = 50;
 /// Least requests of a run that would otherwise take too long.
 const MIN_SLOW_REQUESTS: u64 = 10;
+/// The requests of a first run over those of the next, if none of them ended.
+const FEWER: u64 = 8;
 /// Distance of the seeds of successive runs: searches with neighboring seeds have no run in common.
 const SEED_STEP: u64 = 1000;
 
@@ -41,7 +43,7 @@ pub(super) struct Pair<'a> {
 /// The size of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
-    prompts: u64,
+    pub(super) prompts: u64,
     /// Seconds over which its users start.
     ramp: Option<f64>,
 }
@@ -59,6 +61,11 @@ impl Pair<'_> {
         u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench, self.plan.variable.size_key()))
             .unwrap_or(1)
             .max(1)
+    }
+
+    /// The size of a first run that ends sooner.
+    pub(super) fn few(&self) -> Size {
+        Size { prompts: self.prompts().div_ceil(FEWER), ramp: None }
     }
 
     /// The loads with stored results, ascending.
@@ -80,13 +87,17 @@ impl Pair<'_> {
     /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, size: Option<Size>) -> ParamSet {
         let set = self.bench.with(self.plan.variable.name(), load_value(spelled(level)));
+        let within = |set: ParamSet, seconds: f64| set.with("duration", seconds / 2.0).with("grace", seconds / 2.0);
         match (size, self.plan.first_run) {
+            (Some(Size { prompts, .. }), Some(_)) if level.is_infinite() => {
+                within(set.with(self.plan.variable.size_key(), prompts), RUN_FRACTION * self.plan.budget)
+            }
             (Some(Size { prompts, ramp: None }), _) => set.with(self.plan.variable.size_key(), prompts),
             (Some(Size { prompts, ramp: Some(seconds) }), _) => {
                 set.with(self.plan.variable.size_key(), prompts).with("concurrency_ramp_up", seconds)
             }
             // All is sent at once and gets the time that remains to finish.
-            (None, Some(seconds)) => set.with("duration", seconds / 2.0).with("grace", seconds / 2.0),
+            (None, Some(seconds)) => within(set, seconds),
             (None, None) => set,
         }
     }

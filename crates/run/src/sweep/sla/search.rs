@@ -45,13 +45,20 @@ impl Pair<'_> {
         if top.results.len() < self.plan.sweep.num_runs {
             self.run(session, slot, &mut top, None, None)?;
         }
+        let mut lost = 0.0;
+        if self.plan.first_run.is_some() && self.completed_rate(&top).is_none() {
+            let few = self.few();
+            session.note(format!("No request ended: testing {} of them", few.prompts));
+            self.run(session, slot, &mut top, Some(few), None)?;
+            lost = ResultFields(&top.results.remove(0)).number("duration").unwrap_or(0.0);
+        }
         self.report_level(session, &top, target)?;
         let (model, levels) = self.model(target, &top);
         let fastest = Cell::new(shortest_latency(&known));
         let unit = |level: f64| self.plan.seconds(level, fastest.get());
         let tolerance = if model == Model::Monotone { 1.0 } else { PRECISE } * self.plan.tolerance;
         let spent = top.runs().filter_map(|run| run.number("duration")).sum::<f64>();
-        let search = Search { levels, model, unit: &unit, budget: self.plan.budget - spent, tolerance };
+        let search = Search { levels, model, unit: &unit, budget: self.plan.budget - spent - lost, tolerance };
         let top_summary = self.summary(target, &top)?;
         let stopped = if top_summary.passes() {
             StopReason::Unlimited
@@ -170,7 +177,10 @@ impl Pair<'_> {
         session.note(format!("Range of {key} to search: [{left}, {}] {}.", load_text(right), variable.unit()));
         let (verdict, inconclusive) = found.verdict(target, self.plan);
         let max = self.headline(target, found, verdict)?;
-        session.note(format!("Maximum {key} for SLA: {max}.\nThe search stopped: {}.", found.stop_text(self.plan)));
+        session.note(format!(
+            "Maximum {key} for SLA: {max}.\nThe search stopped: {}.",
+            found.stop_text(target, self.plan)
+        ));
         if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             let means = self.means(target, level)?;
             let shown = target.iter().zip(&means);
