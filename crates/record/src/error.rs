@@ -1,5 +1,7 @@
 //! Errors of stored results and of the rules that they are judged by.
 
+use crate::metric::Known;
+
 /// A result or a rule that cannot be used.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +12,7 @@ pub enum Error {
     OtherTool { tool: &'static str, problem: tacho_core::json::FieldError },
     #[error("{key} has {found} entries where {expected} requests are recorded")]
     Length { key: String, found: usize, expected: usize },
-    #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]
+    #[error("{key} is neither recorded nor can be computed from single requests ({})", remedy(key))]
     Missing { key: String },
     #[error("the result has no group {path}; it has {names}", names = if names.is_empty() { "none".to_owned() } else { names.join(", ") })]
     NoGroup { path: String, names: Vec<String> },
@@ -42,6 +44,13 @@ pub enum Error {
     LimitPoints { key: String, percent: String },
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms")]
     Rule { rule: String },
+}
+
+fn remedy(key: &str) -> String {
+    match Known::find(key).map_or("", Known::flag) {
+        "" => "save with --save-detailed".to_owned(),
+        flag => format!("measure with {flag}"),
+    }
 }
 
 fn meant(close: Option<&str>) -> String {

@@ -142,6 +142,8 @@ pub struct Metric {
     pub part: Part,
     /// Its value in a record; `None` if the run does not have it.
     pub read: fn(&RunRecord) -> Option<Amount>,
+    /// The flag of `tacho serve` without which no run has it; empty if there is none.
+    pub flag: &'static str,
     about: &'static str,
 }
 
@@ -150,15 +152,20 @@ impl Metric {
         Metric { about, ..self }
     }
 
+    const fn with(self, flag: &'static str) -> Metric {
+        Metric { flag, ..self }
+    }
+
     /// What it is, as a sentence: by default its label and unit.
     pub fn description(&self) -> String {
         let label = self.line.split(" (").next().unwrap_or_default().trim_end_matches(':');
         let name = if label.is_empty() { self.heading } else { label };
-        match self.unit {
-            _ if !self.about.is_empty() => self.about.to_owned(),
-            Unit::Plain => format!("{name}."),
-            unit => format!("{name}, {}.", unit.text()),
-        }
+        let text = match self.unit {
+            _ if !self.about.is_empty() => self.about.trim_end_matches('.').to_owned(),
+            Unit::Plain => name.to_owned(),
+            unit => format!("{name}, {}", unit.text()),
+        };
+        if self.flag.is_empty() { text + "." } else { format!("{text}, with {}.", self.flag) }
     }
 }
 
@@ -184,7 +191,8 @@ pub static METRICS: &[Metric] = &[
     row("request_throughput", "Request throughput (req/s):", 5, "Tput (req/s)", RequestsPerSecond, More, Totals,
         |r| real(r.summary.request_throughput)),
     row("request_goodput", "Request goodput (req/s):", 7, "Goodput (req/s)", RequestsPerSecond, More, Totals,
-        |r| goodput(r).map(|goodput| goodput.map_or(Amount::NotRequested, Amount::Real))),
+        |r| goodput(r).map(|goodput| goodput.map_or(Amount::NotRequested, Amount::Real)))
+        .with("--goodput"),
     row("output_throughput", "Output token throughput (tok/s):", 8, "Output Tput (tok/s)", TokensPerSecond, More, Totals,
         |r| generation(r).and_then(|g| real(g.output_throughput))),
     row("input_sequence_throughput", "Input throughput (inputs/s):", 6, "Input Tput (inputs/s)", InputsPerSecond, More,
@@ -198,15 +206,20 @@ pub static METRICS: &[Metric] = &[
     row("rtfx", "RTFx (Inverse Real-Time Factor):", 11, "RTFx", Plain, More, Peaks,
         |r| generation(r).and_then(|g| real(g.rtfx))),
     row("probe_completed", "Probe requests completed:", 0, "Probes", Requests, Neither, Probes,
-        |r| r.answered_probes().and_then(|p| count(p.completed))),
+        |r| r.answered_probes().and_then(|p| count(p.completed)))
+        .with("--probe-request-rate"),
     row("probe_failed", "Probe requests failed:", 1, "Failed probes", Requests, Less, Probes,
-        |r| r.answered_probes().and_then(|p| count(p.failed))),
+        |r| r.answered_probes().and_then(|p| count(p.failed)))
+        .with("--probe-request-rate"),
     row("probe_median_e2el_ms", "Median probe E2EL (ms):", 2, "Median probe E2EL (ms)", Milliseconds, Less, Probes,
-        |r| r.answered_probes().and_then(|p| real(p.median_ms))),
+        |r| r.answered_probes().and_then(|p| real(p.median_ms)))
+        .with("--probe-request-rate"),
     row("probe_p99_e2el_ms", "P99 probe E2EL (ms):", 3, "P99 probe E2EL (ms)", Milliseconds, Less, Probes,
-        |r| r.answered_probes().and_then(|p| real(p.p99_ms))),
+        |r| r.answered_probes().and_then(|p| real(p.p99_ms)))
+        .with("--probe-request-rate"),
     row("probe_max_e2el_ms", "Max probe E2EL (ms):", 4, "Max probe E2EL (ms)", Milliseconds, Less, Probes,
-        |r| r.answered_probes().and_then(|p| real(p.max_ms))),
+        |r| r.answered_probes().and_then(|p| real(p.max_ms)))
+        .with("--probe-request-rate"),
     row("spec_decode_acceptance_rate", "Acceptance rate (%):", 0, "Acceptance (%)", Percent, More, Speculative,
         |r| r.measured.speculative.as_ref().and_then(|s| real(s.acceptance_rate))),
     row("spec_decode_acceptance_length", "Acceptance length:", 1, "Acceptance length", Plain, More, Speculative,
@@ -244,14 +257,14 @@ pub static METRICS: &[Metric] = &[
     row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Tacho, |r| audio(r).and_then(|a| count(a.underruns)))
         .about("Gaps in the playback of generated audio, of all requests."),
     row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Tacho, |r| r.measured.missed_rows.and_then(count))
-        .about("Rows that --on-row-command did not get."),
+        .about("Rows that the command did not get.").with("--on-row-command"),
     row("fluidity_index", "", 0, "Fluidity index", Plain, More, Tacho, |r| r.open_loop.fluidity.and_then(|f| real(f.index)))
-        .about("Mean fraction of tokens that arrive by their deadlines, with --goodput on ttft and tpot."),
+        .about("Mean fraction of tokens that arrive by their deadlines, those of ttft and tpot.").with("--goodput"),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Tacho,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput)))
-        .about("Requests per second that meet --goodput and get nine tenths of their tokens in time."),
+        .about("Requests per second that meet --goodput and get nine tenths of their tokens in time.").with("--goodput"),
     row("class_fairness", "", 0, "Fairness between classes", Plain, More, Tacho, |r| class_fairness(r).and_then(real))
-        .about("Jain's fairness index of the classes' speeds, 1 / mean normalized TPOT: 1 if all are equally fast."),
+        .about("Jain's fairness index of the classes' speeds, 1 / mean normalized TPOT: 1 if all are equally fast.").with("--class"),
     row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Tacho,
         |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0)))
         .about("Accepted draft tokens in percent, where the server reports them per request."),
@@ -266,40 +279,40 @@ pub static METRICS: &[Metric] = &[
         .about("A tenth of the requests are below it."),
     row("output_divergence", "", 0, "Output divergence", Fraction, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.differing.value)))
-        .about("Fraction of the checked outputs that differ from their references, with --check-outputs."),
+        .about("Fraction of the checked outputs that differ from their references.").with("--check-outputs"),
     row("output_divergence_alone", "", 0, "Output divergence alone", Fraction, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.alone?.value)))
-        .about("The same of requests that are sent alone, before the run."),
+        .about("The same of requests that are sent alone, before the run.").with("--check-outputs"),
     row("mean_kl_divergence", "", 0, "Mean KL divergence (nats)", Plain, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.0)))
-        .about("Mean Kullback-Leibler divergence of the token distributions from those of the references, in nats, with --check-outputs and --logprobs."),
+        .about("Mean Kullback-Leibler divergence of the token distributions (--logprobs) from those of the references, in nats.").with("--check-outputs"),
     row("max_kl_divergence", "", 0, "Max KL divergence (nats)", Plain, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| real(o.kl?.1)))
-        .about("Its maximum over all tokens with an equal prefix."),
+        .about("Its maximum over all tokens with an equal prefix.").with("--check-outputs"),
     row("swapped_outputs", "", 0, "Swapped outputs", Requests, Less, Tacho,
         |r| r.open_loop.outputs.as_ref().and_then(|o| count(o.swapped)))
-        .about("Outputs that equal the reference of another request."),
+        .about("Outputs that equal the reference of another request.").with("--check-outputs"),
     row("accuracy", "", 0, "Accuracy", Fraction, More, Tacho, |r| score(r, ACCURACY))
-        .about("Fraction of correct answers, with --grade."),
+        .about("Fraction of correct answers.").with("--grade"),
     row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Tacho, |r| jobs_per_hour(r).and_then(real))
-        .about("Finished sessions per hour."),
+        .about("Finished sessions per hour.").with("--sessions"),
     row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Tacho,
         |r| Some(r.sessions.as_ref()?.wall_ms?.mean).filter(|mean| *mean > 0.0).and_then(|mean| real(3.6e6 / mean)))
-        .about("Sessions that one user finishes in an hour: an hour divided by the mean session time."),
+        .about("Sessions that one user finishes in an hour: an hour divided by the mean session time.").with("--sessions"),
     row("jobs_per_hour_per_gpu", "", 0, "Jobs per hour per GPU", Plain, More, Tacho,
         |r| jobs_per_hour(r).and_then(|jobs| per_gpu(r, jobs)))
-        .about("Finished sessions per hour and GPU, with --gpus."),
+        .about("Finished sessions per hour and GPU.").with("--gpus"),
     row("output_throughput_per_gpu", "", 0, "Output Tput per GPU (tok/s)", TokensPerSecond, More, Tacho,
         |r| generation(r).and_then(|g| per_gpu(r, g.output_throughput)))
-        .about("Output tokens per second and GPU, with --gpus."),
+        .about("Output tokens per second and GPU.").with("--gpus"),
     row("cost_per_request", "", 0, "Cost per request", Plain, Less, Tacho, |r| cost(r, r.summary.request_throughput))
-        .about("Price of the machines per successful request, with --gpu-hour-price."),
+        .about("Price of the machines per successful request.").with("--gpu-hour-price"),
     row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Tacho,
         |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6)))
-        .about("Price of the machines per million output tokens."),
+        .about("Price of the machines per million output tokens.").with("--gpu-hour-price"),
     row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Tacho,
         |r| cost(r, token_rate(r)? / 1e6))
-        .about("Price of the machines per million prompt and output tokens."),
+        .about("Price of the machines per million prompt and output tokens.").with("--gpu-hour-price"),
     row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),
     row("num_requests", "", 0, "# of req.", Requests, Neither, Offline(ResultKind::Throughput), |_| None),
     row("total_num_tokens", "", 0, "Total # of tokens", Tokens, Neither, Offline(ResultKind::Throughput), |_| None),
@@ -338,7 +351,7 @@ const fn row(
     part: Part,
     read: fn(&RunRecord) -> Option<Amount>,
 ) -> Metric {
-    Metric { key, line, rank, heading, unit, better, part, read, about: "" }
+    Metric { key, line, rank, heading, unit, better, part, read, flag: "", about: "" }
 }
 
 /// Jain's index of the speeds of the classes, 1 / mean normalized TPOT: 1 if all are served equally fast.

@@ -210,8 +210,12 @@ fn next(record: &RunRecord) -> Option<String> {
         Caveat::FewSamples { needed, .. } => Some(*needed),
         _ => None,
     });
-    if let Some(needed) = few {
-        return Some(format!("--num-prompts {needed} or more"));
+    if let Some(needed) = few.filter(|_| !uses(record, "--until")) {
+        let length = LENGTHS.iter().find(|(flag, _)| uses(record, flag));
+        return Some(match length {
+            Some((_, longer)) => format!("{longer}, for {needed} requests or more"),
+            None => format!("--num-prompts {needed} or more"),
+        });
     }
     let repeat = unless_used(record, "--num-runs", "--num-runs 4 ");
     let save = unless_used(record, "--save-result", "--save-result");
@@ -219,6 +223,14 @@ fn next(record: &RunRecord) -> Option<String> {
     let then = if flags.is_empty() { String::new() } else { format!("{}, then ", flags.trim_end()) };
     Some(format!("{then}tacho compare or tacho gate"))
 }
+
+/// Flags that set the number of requests instead of `--num-prompts`, and how to get more of them.
+const LENGTHS: [(&str, &str); 4] = [
+    ("--sessions", "more sessions: --num-sessions N"),
+    ("--stages", "longer --stages"),
+    ("--workload", "a workload of a longer run"),
+    ("--duration", "a longer --duration"),
+];
 
 fn uses(record: &RunRecord, flag: &str) -> bool {
     argument(record, flag).is_some()

@@ -61,7 +61,7 @@ pub enum Error {
     NotUtf8 { path: PathBuf, line: usize },
     #[error("{} unpacks to more than {limit} bytes: unpack it yourself if that is right", path.display())]
     Unpacked { path: PathBuf, limit: u64 },
-    #[error("{} does not end in .jsonl: only JSON lines are supported for this dataset", path.display())]
+    #[error("{} does not end in .jsonl: only JSON lines are read without --map, such as --map prompt=COLUMN", path.display())]
     NotJsonl { path: PathBuf },
     #[error("{}: {what}; at most {limit} are read", path.display())]
     TooLarge { path: PathBuf, what: String, limit: u64 },

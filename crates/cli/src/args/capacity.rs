@@ -85,8 +85,9 @@ impl CapacityArgs {
         if !run.is_set("--sessions") {
             run.put("--num-prompts", Value::Int(1));
         }
-        let (live, history) = (LiveArgs::from(values), HistoryArgs::from(values));
-        Ok(CapacityArgs { flags, run: ServeArgs::read(run)?, command, directory, live, history })
+        let (live, history, run) = (LiveArgs::from(values), HistoryArgs::from(values), ServeArgs::read(run)?);
+        flags.slos.iter().try_for_each(|slo| run.check_metric("--slo", &slo.metric))?;
+        Ok(CapacityArgs { flags, run, command, directory, live, history })
     }
 }
 

@@ -4,6 +4,7 @@ mod arrivals;
 mod check;
 mod classes;
 mod composite;
+mod conditions;
 mod content;
 mod dataset;
 mod groups;
@@ -50,7 +51,8 @@ use tacho_run::serve::KnownReferences;
 use self::stops::StopArgs;
 use super::shared::tags::{NEEDS_SERVER, SCREEN, SETS_LENGTH, SETS_LEVEL};
 use super::{
-    ArgError, error::ArgumentError, shared::history::HistoryArgs, shared::live::LiveArgs, shared::ranks::RankArgs,
+    ArgError, error::ArgumentError, help::suggest, shared::history::HistoryArgs, shared::live::LiveArgs,
+    shared::ranks::RankArgs,
 };
 
 #[derive(Debug, Clone)]
@@ -139,12 +141,12 @@ impl ServeArgs {
     pub(crate) fn values_in(values: &Values) -> Result<Values, ArgError> {
         if let Some(flag) = values.first_rejected() {
             let (name, command) = (flag.long(), values.command());
-            return Err(ArgumentError::other(match () {
+            let text = match () {
                 () if flag.has(SETS_LEVEL) => format!("{name}: {command} sets the load of each run: remove it"),
                 () if flag.has(SETS_LENGTH) => format!("{name}: {command} sets the length of each run: remove it"),
                 () => format!("{name} is for a single run of tacho serve, and {command} makes several: remove it"),
-            })
-            .into());
+            };
+            return Err(ArgumentError::Other { text, hint: suggest::alternative(command, name) }.into());
         }
         let mut serve = Values::defaults(&TABLE);
         serve.take_over(values);
@@ -174,7 +176,7 @@ impl ServeArgs {
             self.load.num_prompts = self.arrivals.iter().map(|(_, count)| *count as i64).sum();
         }
         self.stages.datasets = classes::of_stages(self)?;
-        Ok(self.check_groups()?)
+        Ok(self.check_own_conditions()?)
     }
 
     /// `--log 5` is vLLM's abbreviation of `--logprobs 5`; a directory is not a number.

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &AbTestArgs) -> anyhow::Result<Exit> {
     if let Some(Some(_)) = &load.tacho.check_outputs {
         return Err(Misused("--check-outputs compares every output of a block: remove its number".to_owned()).into());
     }
+    args.flags.rules.iter().try_for_each(|rule| load.check_metric("--max-regression", &rule.key))?;
     let (destination, store) = (destination(&load)?, Store::of(&args.history)?);
     let mut blocks = Measured::new(args, &load, &interrupt, destination.as_deref())?;
     let plan = AbTestPlan {

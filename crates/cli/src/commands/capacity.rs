@@ -46,8 +46,8 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone()).of_search(store);
     let (report, answers) = sla(&plan, commands.tools(&files)).map_err(|error| match error {
-        // The advice of a sweep, to resume, does not apply.
-        tacho_run::experiment::Error::Ended(failure) => anyhow::anyhow!(failure.text),
+        // The advice of a sweep, to resume, does not apply, and its file of SLOs is a flag here.
+        tacho_run::experiment::Error::Ended(failure) => anyhow::anyhow!(failure.text.replace("--sla-params", "--slo")),
         error => error.into(),
     })?;
     screen.close();

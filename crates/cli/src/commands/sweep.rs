@@ -247,7 +247,16 @@ fn check_targets(plan: &SweepPlan, targets: &[Vec<Criterion>]) -> anyhow::Result
         let names = option(&command, "--percentile-metrics").unwrap_or("ttft,tpot,itl").to_owned();
         let percentiles = option(&command, "--metric-percentiles").unwrap_or("99").to_owned();
         for criterion in targets.iter().flatten() {
-            let Some(Known::Timed(timed)) = Known::find(&criterion.metric) else { continue };
+            let known = Known::find(tacho_record::groups::split(&criterion.metric).1);
+            let flag = known.map_or("", Known::flag);
+            let has_flag = command.iter().any(|word| word.split('=').next() == Some(flag));
+            if !flag.is_empty() && !has_flag {
+                misused!(
+                    "--sla-params {}: the metric is reported only with {flag}: add {flag} to --bench-cmd",
+                    criterion.metric
+                );
+            }
+            let Some(Known::Timed(timed)) = known else { continue };
             let name = timed.times.name;
             if timed.times.title.is_empty() || !names.split(',').any(|one| one == name) {
                 misused!(

@@ -68,7 +68,9 @@ fn flag<'w>(text: &str, args: &'w [String]) -> Option<(&'static str, &'w str)> {
         if let Some(value) = value {
             let known = last.filter(takes);
             let Some(name) = known.map_or_else(|| positions.next(), |flag| Some(flag.long())) else { continue };
-            let is_file = known.is_some_and(|flag| ["FILE", "DIR", "PATH"].contains(&flag.metavar));
+            let is_file = known.is_some_and(|flag| {
+                ["FILE", "DIR", "PATH"].contains(&flag.metavar) || flag.long().ends_with("profile")
+            });
             let ending = Path::new(value).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             let has_ending = value.contains('/') || ending.starts_with(char::is_alphabetic);
             let is_path = is_file || has_ending || Path::new(value).exists();
@@ -84,11 +86,13 @@ fn flag<'w>(text: &str, args: &'w [String]) -> Option<(&'static str, &'w str)> {
 }
 
 /// Whether the text has `word`, and not as a part of a longer one. A name without a dot may be a common word, except at
-/// the start or end.
+/// the start or end and in quotes.
 fn names(text: &str, word: &str) -> bool {
     let is_inside = |c: char| c.is_alphanumeric() || "/-_".contains(c);
     let ends = |rest: &str| !rest.trim_start_matches('.').starts_with(is_inside);
-    let is_clear = |at: usize| word.contains(['.', '/', '-']) || at == 0 || at + word.len() == text.len();
+    let is_clear = |at: usize| {
+        word.contains(['.', '/', '-']) || at == 0 || at + word.len() == text.len() || text[..at].ends_with('"')
+    };
     let found = |at: usize| is_clear(at) && !text[..at].ends_with(is_inside) && ends(&text[at + word.len()..]);
     !word.is_empty() && text.match_indices(word).any(|(at, _)| found(at))
 }
@@ -126,6 +130,8 @@ mod tests {
         assert_eq!(shown("serve --seed 1.5", "1.5 s passed", None), "error: 1.5 s passed");
         assert_eq!(shown("serve --result-dir a", "a.json: broken", None), "error: a.json: broken");
         assert_eq!(shown("serve --log run", "the run failed", None), "error: the run failed");
+        let profile = "unknown profile \"nope\": use a file";
+        assert_eq!(shown("sim --profile nope", profile, None), format!("error: --profile: {profile}"));
         assert_eq!(shown("serve --log run", "cannot read run", None), "error: --log: cannot read run");
     }
 

@@ -116,6 +116,10 @@ fn commands_are_started_in_turn() {
     let output = place.run(&[&["ab-test", "--cmd-a", "false", "--cmd-b", "false"], &RULE[..]].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("its output is in ab-test."), "{}", stderr(&output));
+    let rule = ["--max-regression", "accuracy:1pp"];
+    let output = place.run(&[&["ab-test", "--cmd-a", "false", "--cmd-b", "false"], &rule[..]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--max-regression 'accuracy': the metric is reported only with --grade"));
 }
 
 #[test]

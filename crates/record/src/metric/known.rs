@@ -99,6 +99,15 @@ impl Known {
         }
     }
 
+    /// The flag of `tacho serve` without which no run has it; empty if there is none.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Known::Row(metric) => metric.flag,
+            Known::Score(_) => "--grade-command",
+            Known::Timed(_) | Known::Latency | Known::Phase => "",
+        }
+    }
+
     /// Its heading in tables; the key itself if it has none.
     pub fn heading(self, key: &str) -> String {
         match self {

@@ -157,8 +157,8 @@ fn advice(remedy: Remedy, is_best: bool) -> String {
         Remedy::Pairs(more) => format!("about {more} more pair{} would decide", if more == 1 { "" } else { "s" }),
         Remedy::TooClose => "too close to the limit to be decided by measuring more".into(),
         Remedy::Spread => {
-            return "one value a side has no spread: save runs with --save-detailed, pass three or more runs a side, or set \
-                    their standard deviation with --assume-noise 3%"
+            return "one value per side has no variance: save runs with --save-detailed, pass three or more runs per side, or \
+                    set their standard deviation with --assume-noise 3%"
                 .into();
         }
         Remedy::Answers => return "there is nothing to compare".into(),

@@ -32,10 +32,28 @@ pub(crate) fn source(dataset: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(known, _)| *known == dataset).map(|(_, source)| *source)
 }
 
+const PAGE: &str = "the page of a run is --report FILE.html";
+const SEARCH_PAGE: &str = "every search writes its page, sla.html, into --result-dir";
+
+/// The alternative to a flag that a command does not have.
+pub(crate) fn alternative(command: &str, flag: &str) -> Option<&'static str> {
+    SIMILAR_FLAGS.iter().find(|(at, known, _)| *at == command && *known == flag).map(|(_, _, here)| *here)
+}
+
 /// Flags of other commands: the command, the flag, and the alternative.
 const SIMILAR_FLAGS: &[(&str, &str, &str)] = &[
     ("tacho serve", "--cost", "the price of one GPU per hour is --gpu-hour-price, their number --gpus"),
     ("tacho serve", "--price", "the price of one GPU per hour is --gpu-hour-price, their number --gpus"),
+    ("tacho serve", "--html", PAGE),
+    ("tacho serve", "--qps", "the arrival rate is --request-rate"),
+    ("tacho serve", "--users", "users that each send one request at a time are --max-concurrency"),
+    ("tacho serve", "--replicas", "name the address of each: --base-url URL,URL"),
+    ("tacho capacity", "--html", SEARCH_PAGE),
+    ("tacho capacity", "--report", SEARCH_PAGE),
+    ("tacho capacity", "--sla-budget", "its name here is --budget"),
+    ("tacho capacity", "--sla-tolerance", "its name here is --precision, in percent"),
+    ("tacho capacity", "--sla-params", "write each SLO as --slo 'p99_ttft<=200ms'"),
+    ("tacho capacity", "--sla-variable", "its name here is --by"),
     ("tacho plan", "--html", "the page of a plan is --plot FILE.html"),
     ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
     ("tacho sim", "--base-url", "tacho sim is the server: use --host and --port, then tacho serve --base-url"),
@@ -148,10 +166,8 @@ fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<
     if let Some(known) = elsewhere(table, || migrating::flag(typed, value)) {
         return Some(known);
     }
-    if let Some((_, _, here)) =
-        SIMILAR_FLAGS.iter().find(|(command, flag, _)| *command == table.command && *flag == typed)
-    {
-        return Some((*here).to_owned());
+    if let Some(here) = alternative(table.command, typed) {
+        return Some(here.to_owned());
     }
     // A single letter is close to every other.
     let typed = typed.split('.').next().filter(|typed| typed.len() > 2)?;

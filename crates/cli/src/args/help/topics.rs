@@ -104,7 +104,7 @@ A file is written completely or not at all. Ctrl-C saves what was measured.",
 TTFT and E2EL are measured from sending, as in vLLM; tacho's block adds them from the scheduled send time where they differ. \
 Latencies are those of successful requests. --percentile-metrics and --metric-percentiles select what is shown. --fail-if, --until, \
 --slo and --max-regression take any metric by its key. A latency has the key STATISTIC_NAME_ms, such as p99_ttft_ms, with mean, \
-median, std, max or pN as the statistic.",
+median, std or pN as the statistic; p100 is the maximum.",
     },
     Topic {
         name: "warnings",

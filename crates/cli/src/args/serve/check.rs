@@ -401,8 +401,10 @@ fn check_tacho(args: &ServeArgs) -> Result<(), ArgumentError> {
     let limit = args.load.prefill_concurrency.unwrap_or(1);
     let requests = args.load.max_concurrency.unwrap_or(usize::MAX);
     ensure(limit <= requests, || ArgumentError::range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
-    let blank = tacho.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
-    ensure(!blank, || ArgumentError::range("--on-row-command", "''", "a command"))?;
+    for (flag, command) in [("--on-row-command", &tacho.on_row_command), ("--grade-command", &tacho.grade_command)] {
+        let is_blank = command.as_deref().is_some_and(|line| line.trim().is_empty());
+        ensure(!is_blank, || ArgumentError::range(flag, "''", "a command"))?;
+    }
     ensure(tacho.cache_salt.as_deref() != Some(""), || {
         ArgumentError::range("--cache-salt", "''", "a text, or random")
     })?;

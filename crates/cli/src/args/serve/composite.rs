@@ -1,7 +1,5 @@
 //! Values of `tacho serve` that follow from several flags: addresses, adapters, lengths, the load of the simulator.
 
-use std::collections::BTreeSet;
-
 use tacho_args::repr::quoted;
 use tacho_client::{Balance, Task, host_and_port};
 use tacho_core::AudioFormat;
@@ -88,39 +86,6 @@ impl ServeArgs {
 impl ServeArgs {
     pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, ArgumentError> {
         thresholds(&self.tacho.fail_if)
-    }
-
-    /// Refuses conditions on a class or stage that the run does not have. Names of replicas, adapters and the categories of a
-    /// dataset are known later.
-    pub(super) fn check_groups(&self) -> Result<(), ArgumentError> {
-        let labeled = ["--lora-modules", "--response-header", "--workload"];
-        let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
-        let has_categories = ["spec_bench", "speed_bench"].contains(&self.dataset.flags.dataset_name.as_str());
-        if several || has_categories || self.replicas.resolve_all || self.values.set_of(labeled).next().is_some() {
-            return Ok(());
-        }
-        let classes = self.classes.iter().map(|class| format!("class.{}", class.name));
-        let stages = self.stages.stages.iter().flat_map(|stages| stages.spans());
-        let models = || self.classes.iter().map(|class| &class.args.target.model);
-        let several = models().any(|model| *model != self.target.model);
-        let models: BTreeSet<&String> = models().flatten().filter(|_| several).collect();
-        let models = models.into_iter().map(|model| format!("model.{model}"));
-        let names: Vec<String> =
-            classes.chain(models).chain(stages.map(|stage| format!("stage.{}", stage.name))).collect();
-        let matches = |path: &str| {
-            let is = |name: &&String| *name == path || name.split_once('.').is_some_and(|(_, name)| name == path);
-            names.iter().filter(is).count()
-        };
-        match self.thresholds()?.into_iter().find(|one| one.group.as_ref().is_some_and(|path| matches(path) != 1)) {
-            Some(Threshold { text, .. }) => {
-                let known = match names.is_empty() {
-                    true => "the run has none".to_owned(),
-                    false => format!("use one of {}", names.join(", ")),
-                };
-                Err(ArgumentError::other(format!("--fail-if {}: no such class or stage; {known}", quoted(&text))))
-            }
-            None => Ok(()),
-        }
     }
 
     /// The latencies to report; unknown names are kept and select nothing.

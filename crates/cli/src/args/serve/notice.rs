@@ -22,7 +22,7 @@ impl ServeArgs {
         if let Some(path) = &self.tacho.workload {
             let unused = self.values.set_flags().filter(|flag| flag.has(UNUSED_BY_WORKLOAD));
             notices.extend(unused.map(|flag| no_effect(flag.names[0], "--workload has the requests and their times")));
-            if self.saved.is_none() && Path::new(path).exists() {
+            if self.saved.is_none() && Path::new(path).is_file() {
                 notices.push(format!(
                     "{path} has requests but not how they were sent: backend, model, sampling and headers come from the flags"
                 ));
@@ -48,7 +48,7 @@ impl ServeArgs {
             (textless && !pooling && tpot, "--goodput tpot", "no tokens are generated"),
             (fixed && content.extra_body.is_some(), "--extra-body", "reranking requests have fixed fields"),
             (unstreamed && self.tacho.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
-            (self.tacho.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
+            (self.tacho.ca_file.is_some() && !tls, "--ca-file", "no address begins with https://"),
             (self.media.omni, "--omni", "the backends of vLLM-Omni are always available"),
             (
                 !backend.sends_logprobs() && content.logprobs.is_some() && self.tacho.check_outputs.is_none(),

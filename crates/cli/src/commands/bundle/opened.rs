@@ -45,6 +45,9 @@ pub(super) struct Opened {
 impl Opened {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = || named(path);
+        if !path.exists() {
+            bail!("{} does not exist: pass a file of tacho bundle", named(path));
+        }
         let bytes = read_data(path).with_context(|| format!("cannot read {}", named(path)))?;
         let bundle = Bundle::read(&bytes).with_context(name)?;
         let directory = tempfile::tempdir()?;

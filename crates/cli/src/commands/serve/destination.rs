@@ -43,7 +43,9 @@ impl Destination {
         }
         let named = directory.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));
         let parent = named.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        try_writing(parent).with_context(|| format!("cannot write results into {}", parent.display()))?;
+        try_writing(parent).with_context(|| {
+            format!("cannot write results into {}: check --result-dir and --result-filename", parent.display())
+        })?;
         if report.result_filename.is_some() && named.is_dir() {
             return Err(anyhow!("{} is a directory, not a file: check --result-filename", named.display()));
         }

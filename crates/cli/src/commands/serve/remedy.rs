@@ -67,10 +67,14 @@ impl Attempt {
             _ if speaks_of(&["<!doctype", "<html"]) => {
                 "the answer is a web page, not an API response: check --base-url, --endpoint and proxies"
             }
+            FailureKind::Http(503) => {
+                "the server is not ready or overloaded: see its log; --ready-check-timeout-sec SECONDS waits for it"
+            }
             FailureKind::Http(500..) => "the server failed: see its log; try again with --num-prompts 1",
             FailureKind::ConnectionLost | FailureKind::Truncated if self.has_begun => {
                 "the server or a proxy cut the stream: see their logs, and the proxy's time limit (nginx: proxy_read_timeout)"
             }
+            FailureKind::Empty => "the response has no text: check --endpoint and --backend, and the server's log",
             FailureKind::Malformed if speaks_of(&["application/json"]) => {
                 "the server does not stream here: check --endpoint and --backend"
             }
@@ -113,7 +117,7 @@ impl Attempt {
                 "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
                  pass --max-model-len N to leave out long requests"
             }
-            400 | 422 if self.endpoint.ends_with("chat/completions") && speaks_of(&["messages"]) => {
+            400 | 422 if speaks_of(&["messages"]) && speaks_of(&["required", "missing"]) => {
                 "this path expects chat messages: use --backend openai-chat"
             }
             400 | 422 if speaks_of(&FIELDS) => {
