@@ -134,7 +134,7 @@ fn a_gate_tells_by_its_code() {
     assert_eq!(gate(&several).0, 3);
     let undecided = ["base.json", "slow.json", "--max-regression", "output_throughput:1%"];
     let (code, text) = gate(&undecided);
-    assert!(code == 3 && text.contains("has no spread") && text.contains("--assume-noise"), "{text}");
+    assert!(code == 3 && text.contains("has no variance") && text.contains("--assume-noise"), "{text}");
     assert_eq!(gate(&[&undecided[..], &["--allow-inconclusive"]].concat()).0, 0);
     assert_eq!(gate(&[&undecided[..], &["--assume-noise", "0.1%"]].concat()).0, 0);
     let (code, text) = gate(&["base.json", "slow.json", "--max-regression", "nope_ms:1%"]);

@@ -194,7 +194,7 @@ fn hostile_files_are_refused_in_one_line() {
     for (name, problem) in [
         ("path.zip", "the name \"../evil\" of a member is not a plain relative path"),
         ("text.zip", "it is not a ZIP archive"),
-        ("none.zip", "cannot read none.zip"),
+        ("none.zip", "none.zip does not exist: pass a file of tacho bundle"),
     ] {
         for command in [&["verify", name][..], &["reproduce", name, "--sim"]] {
             let output = place.run(command);
