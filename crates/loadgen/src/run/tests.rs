@@ -8,9 +8,12 @@ use super::*;
 use crate::{ScheduleSpec, StopSignal, Supply, Timeline, Worker};
 
 /// Serves each request in a fixed time on a clock that it advances itself.
+#[derive(Default)]
 struct Served {
     clock: Arc<ManualClock>,
     time: Duration,
+    /// Time to the first token.
+    prefill: Duration,
     stop_after: Option<(usize, StopSignal)>,
 }
 
@@ -18,14 +21,22 @@ struct ServedWorker<'a> {
     target: &'a Served,
     in_flight: VecDeque<Observation>,
     finished: usize,
+    tokens: u64,
     began: Timestamp,
+}
+
+impl ServedWorker<'_> {
+    fn is_prefilling(&self, row: &Observation) -> bool {
+        self.target.clock.now() < row.sent + self.target.prefill
+    }
 }
 
 impl Target for Served {
     type Worker<'t> = ServedWorker<'t>;
 
     fn worker(&self, _id: usize, _of: usize) -> io::Result<ServedWorker<'_>> {
-        Ok(ServedWorker { target: self, in_flight: VecDeque::new(), finished: 0, began: self.clock.now() })
+        let began = self.clock.now();
+        Ok(ServedWorker { target: self, in_flight: VecDeque::new(), finished: 0, tokens: 0, began })
     }
 }
 
@@ -40,13 +51,15 @@ impl Worker for ServedWorker<'_> {
         let now = self.target.clock.now();
         let soon = now + Duration::from_micros(1);
         let first_end = self.in_flight.front().map_or(Timestamp::NEVER, |row| row.sent + self.target.time);
-        self.target.clock.set(until.min(first_end).max(soon));
+        let waiting = self.in_flight.iter().find(|row| self.is_prefilling(row));
+        let first_token = waiting.map_or(Timestamp::NEVER, |row| row.sent + self.target.prefill);
+        self.target.clock.set(until.min(first_end).min(first_token).max(soon));
         let now = self.target.clock.now();
         while self.in_flight.front().is_some_and(|row| row.sent + self.target.time <= now) {
             let mut row = self.in_flight.pop_front().expect("there is a front");
             row.done = row.sent + self.target.time;
             done.push(row);
-            self.finished += 1;
+            (self.finished, self.tokens) = (self.finished + 1, self.tokens + 3);
             if let Some((after, stop)) = &self.target.stop_after
                 && self.finished == *after
             {
@@ -60,6 +73,14 @@ impl Worker for ServedWorker<'_> {
             row.outcome = Outcome::failed(tacho_core::FailureKind::Aborted, "stopped");
             done.push(row);
         }
+    }
+
+    fn prefilling(&self) -> usize {
+        self.in_flight.iter().filter(|row| self.is_prefilling(row)).count()
+    }
+
+    fn take_tokens(&mut self) -> u64 {
+        std::mem::take(&mut self.tokens)
     }
 
     fn begin(&mut self) {
@@ -83,14 +104,17 @@ fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, s
     let clock = Arc::new(ManualClock::default());
     let stop = StopSignal::default();
     let timeline = spec.plan(count, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time, stop_after: stop_after.map(|after| (after, stop.clone())) };
+    let stop_after = stop_after.map(|after| (after, stop.clone()));
+    let target = Served { clock: clock.clone(), time, stop_after, ..Served::default() };
     let counters = Counters::default();
     let grace = Duration::from_secs(3);
     let plan = Drive { max_concurrency: limit, grace, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&target, &plan, &mut kept).unwrap();
     let rows = kept.into_rows();
-    assert_eq!(counters.finished.load(Ordering::Relaxed) as usize, rows.len());
+    let failed = rows.iter().filter(|row| row.outcome.is_fault()).count();
+    let counted = [&counters.finished, &counters.failed, &counters.tokens].map(|one| one.load(Ordering::Relaxed));
+    assert_eq!(counted, [rows.len(), failed, 3 * (rows.len() - failed)].map(|count| count as u64));
     assert_eq!(counters.in_flight.load(Ordering::Relaxed), 0);
     Ran { rows, origin: driven.origin, end: driven.end, interrupted: driven.is_interrupted() }
 }
@@ -104,7 +128,7 @@ fn waiting_for_the_start_is_not_part_of_the_run() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let timeline = constant(100.0).plan(5, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), ..Served::default() };
     // Another rank is two minutes late.
     let start = || {
         clock.set(clock.now() + Duration::from_secs(120));
@@ -171,8 +195,9 @@ fn a_stop_gives_up_after_the_grace() {
     let driven = run(constant(2.0), 100, None, Duration::from_secs(10), Some(1));
     assert!(driven.interrupted);
     let (complete, aborted): (Vec<_>, Vec<_>) = driven.rows.iter().partition(|row| row.outcome.is_complete());
-    assert!((5..=8).contains(&complete.len()), "those within the grace of 3 s: {}", complete.len());
-    assert!(!aborted.is_empty());
+    // The first is sent at 0.5 s and ends at 10.5 s. Until 13.5 s end those sent by 3.5 s; 21 were sent by 10.5 s.
+    assert!((6..=7).contains(&complete.len()), "those within the grace of 3 s: {}", complete.len());
+    assert!((20..=21).contains(&(complete.len() + aborted.len())), "{}", aborted.len());
 }
 
 #[test]
@@ -208,7 +233,7 @@ fn every_row_is_passed_on_once_the_origin_is_known() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let timeline = constant(100.0).plan(200, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), ..Served::default() };
     let mut batches = Batches::default();
     let plan = Drive { workers: 1, ..plan_for(&timeline, &clock, &stop, &counters) };
     let driven = drive(&target, &plan, &mut batches).unwrap();
@@ -308,6 +333,36 @@ impl RowSink for Seer<'_> {
     }
 }
 
+/// A first token makes room for the next request, not a last one; requests wait from the time they became eligible.
+#[test]
+fn a_limit_on_prefills_is_held_and_used() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
+    let timeline = ScheduleSpec::Replay(vec![0.0; 20]).plan(20, &mut RandomState::new(0)).unwrap();
+    let (prefill, time) = (Duration::from_millis(10), Duration::from_millis(100));
+    let target = Served { clock: clock.clone(), time, prefill, ..Served::default() };
+    let plan = Drive { max_prefills: Some(2), ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    let origin = drive(&target, &plan, &mut kept).unwrap().origin;
+    for row in kept.into_rows() {
+        let late = row.sent.since(origin + prefill * (row.index as u32 / 2));
+        assert!(
+            late <= Duration::from_micros(50) && row.dispatched.since(origin) <= Duration::from_micros(50),
+            "{row:?}"
+        );
+    }
+}
+
+/// The address space has no room for so many: nothing is started, and the error names the last worker.
+#[test]
+fn workers_without_memory_are_refused() {
+    let (clock, stop, counters) = (ManualClock::default(), StopSignal::default(), Counters::default());
+    let timeline = constant(10.0).plan(1, &mut RandomState::new(0)).unwrap();
+    let supply = Supply::new(1);
+    let plan = Drive { workers: usize::MAX, supply: Some(&supply), ..Drive::of(&timeline, &clock, &stop, &counters) };
+    let error = drive(&Scarce, &plan, &mut Kept::default()).unwrap_err();
+    assert!(matches!(error, Error::Worker { id, of: usize::MAX, .. } if id == usize::MAX - 1), "{error}");
+}
+
 #[test]
 fn rows_are_passed_on_during_the_run() {
     let target = Gated { clock: SystemClock::start(), seen: AtomicBool::new(false) };
@@ -323,7 +378,7 @@ fn the_end_of_time_sends_nothing_more_and_lets_requests_finish() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
     let timeline = constant(10.0).plan(100, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(950), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(950), ..Served::default() };
     let (duration, drain_timeout) = (Some(Duration::from_secs(2)), Duration::from_secs(5));
     let plan = Drive { duration, drain_timeout, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     let driven = drive(&target, &plan, &mut kept).unwrap();
@@ -338,7 +393,7 @@ fn a_run_that_ends_in_time_was_not_ended() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let timeline = constant(10.0).plan(5, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), ..Served::default() };
     let duration = Some(Duration::from_secs(2));
     let plan = Drive { duration, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     assert_eq!(drive(&target, &plan, &mut Kept::default()).unwrap().ended, None);
@@ -349,7 +404,7 @@ fn a_supply_goes_on_after_the_timeline() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
     let timeline = ScheduleSpec::Replay(vec![0.0; 3]).plan(3, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), ..Served::default() };
     let supply = Supply::new(3);
     supply.publish(10);
     supply.close();
@@ -366,7 +421,7 @@ fn limits_change_at_their_times() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
     let timeline = ScheduleSpec::Replay(vec![0.0; 5000]).plan(5000, &mut RandomState::new(0)).unwrap();
-    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), stop_after: None };
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), ..Served::default() };
     let plan = Drive {
         max_concurrency: Some(8),
         limits: &[(0.0, 2), (1.0, 8), (2.0, 1)],

@@ -151,7 +151,7 @@ impl Stages {
         if self.max_limit().is_some() {
             return ArrivalProcess::ALL_AT_ONCE;
         }
-        let first = self.stages.first().map_or(1.0, |stage| stage.burstiness);
+        let first = self.stages[0].burstiness;
         let same = self.stages.iter().all(|stage| stage.burstiness == first);
         let rate = self.requests() as f64 / self.seconds();
         ArrivalProcess { rate, burstiness: if same { first } else { 1.0 }, ..ArrivalProcess::ALL_AT_ONCE }

@@ -206,6 +206,25 @@ fn every_size_has_an_upper_bound() {
     }
 }
 
+/// The last value that is allowed, and the first that is not.
+#[test]
+fn bounds_are_where_they_are_said_to_be() {
+    let is_allowed = |stage: Stage| Stages::new(vec![stage]).is_ok();
+    let seconds = |seconds| StageLength::Seconds(seconds);
+    let limit = |limit| Stage { load: StageLoad::Concurrency(limit), ..stage("a", seconds(1.0), constant(1.0)) };
+    assert_eq!([1, 1_000_000, 1_000_001].map(|count| is_allowed(limit(count))), [true, true, false]);
+    let steps = |count| stage("a", seconds(9.0), Curve::Steps { from: 1.0, to: 2.0, count });
+    assert_eq!([1, 2, 10_000, 10_001].map(|count| is_allowed(steps(count))), [false, true, true, false]);
+    let sine = |amplitude| stage("a", seconds(9.0), Curve::Sine { mean: 2.0, amplitude, period: 1.0 });
+    assert_eq!([0.0, 2.0, 2.1].map(|amplitude| is_allowed(sine(amplitude))), [true, true, false]);
+    // Half a request is one; less is none, unless it is meant.
+    let requests =
+        |time, rate| Stages::new(vec![stage("a", seconds(time), constant(rate))]).ok().map(|one| one.requests());
+    assert_eq!([requests(0.5, 1.0), requests(0.49, 1.0), requests(1.49, 1.0)], [Some(1), None, Some(1)]);
+    let pause = vec![stage("a", seconds(1.0), constant(1.0)), stage("pause", seconds(1.0), constant(0.0))];
+    assert_eq!(Stages::new(pause).unwrap().requests(), 1);
+}
+
 #[test]
 fn a_hundred_stages_are_allowed_and_no_more() {
     let stages = |count: usize| {
@@ -220,6 +239,16 @@ fn a_hundred_stages_are_allowed_and_no_more() {
 fn reports_state_the_rate_of_an_open_loop_only() {
     let open = Stages::new(vec![stage("a", StageLength::Seconds(4.0), constant(3.0))]).unwrap();
     assert_eq!((open.arrivals().rate, open.arrivals().burstiness), (3.0, 1.0));
+    let bursty = |list: &[f64]| {
+        let stage = |(at, burstiness): (usize, &f64)| Stage {
+            burstiness: *burstiness,
+            ..stage(&at.to_string(), StageLength::Seconds(4.0), constant(1.0 + 2.0 * at as f64))
+        };
+        let arrivals = Stages::new(list.iter().enumerate().map(stage).collect()).unwrap().arrivals();
+        (arrivals.rate, arrivals.burstiness)
+    };
+    // 4 and 12 requests in 8 s; burstiness is stated where it is the same in all stages.
+    assert_eq!([bursty(&[0.5, 0.5]), bursty(&[0.5, 2.0])], [(2.0, 0.5), (2.0, 1.0)]);
     let load = StageLoad::Concurrency(5);
     let closed = Stages::new(vec![Stage { load, ..stage("a", StageLength::Seconds(4.0), constant(3.0)) }]).unwrap();
     assert_eq!(closed.arrivals().rate, f64::INFINITY);
