@@ -11,6 +11,7 @@ use tacho_metrics::{attribution::QueueLimit, percentile::percentile};
 use super::Stream;
 use super::model::{Load, Model, Source};
 use crate::fit::Traced;
+use crate::fit::limits::budget::{Budget, Chains, Full};
 use crate::fit::robust::{median, spread};
 use crate::fit::steps::{Cluster, clusters};
 
@@ -232,6 +233,20 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// The most tokens of an iteration, where iterations with several prompts are full of them though more are queued. A
+    /// front end that passes requests on one after another shows no such number: its iterations hold as many as had come.
+    fn budget(&self) -> Option<f64> {
+        let (mut budget, mut chains) = (Budget::default(), Chains::default());
+        for (at, (one, began)) in self.iterations.iter().zip(&self.began).enumerate() {
+            let prompts = began.iter().map(|stream| self.streams[*stream].computed());
+            let step = one.is_clear.then(|| Full::of(one.decode.decodes as usize, prompts));
+            // What an idle engine starts with is not full: of requests that are sent together, one comes first.
+            let next = one.head.filter(|_| !one.is_idle && !self.is_full(one) && !self.has_full_cache(at));
+            budget.add_step(&mut chains, step, next.map(|head| self.streams[head].computed()));
+        }
+        budget.infer(None).0.map(|held| held.limit as f64)
+    }
+
     fn is_full(&self, one: &Iteration) -> bool {
         self.caps[0] > 1.0 && one.sequences() >= FULL_BATCH * self.caps[0]
     }
@@ -281,7 +296,7 @@ impl<'a> Timeline<'a> {
             self.find_limits();
         }
         let known = machine.map(|machine| machine.engine.max_num_batched_tokens as f64);
-        if let Some(max) = known.or_else(|| self.split(&model)) {
+        if let Some(max) = known.or_else(|| self.budget()).or_else(|| self.split(&model)) {
             self.caps[2] = max;
             self.find_limits();
             if machine.is_none() {

@@ -1,5 +1,7 @@
 //! The parts of each request's latency, from the iterations that it waited for or took part in.
 
+mod in_turn;
+
 use tacho_metrics::Attribution;
 use tacho_metrics::attribution::{AttributedRequest, PARTS, Part, Parts, QueueLimit};
 
@@ -54,7 +56,9 @@ struct Split<'a> {
     sums: Sums,
     /// The last of [`MIN_OPEN`] iterations up to each one that would have admitted a request.
     open: Vec<Option<usize>>,
-    /// Usual time from sending to the engine, and its standard deviation between requests.
+    /// Time of each request in a front end that takes them in turn; zero where it does not.
+    turns: Vec<f64>,
+    /// Usual time from sending to the engine without that, and its standard deviation between requests.
     front: f64,
     front_spread: f64,
     from_schedule: bool,
@@ -69,20 +73,24 @@ pub(super) fn attribute(timeline: &Timeline<'_>, model: &Model<'_>, from_schedul
         open.push(last);
     }
     let sums = Sums::of(&timeline.iterations);
-    let mut split = Split { timeline, model, sums, open, front: 0.0, front_spread: 0.0, from_schedule };
+    let turns = vec![0.0; timeline.streams.len()];
+    let mut split = Split { timeline, model, sums, open, turns, front: 0.0, front_spread: 0.0, from_schedule };
     let all = || (0..timeline.streams.len()).filter(|stream| timeline.streams[*stream].is_attributed);
-    let observed: Vec<(f64, f64)> = all().filter_map(|stream| split.observed_front(stream)).collect();
-    let waits: Vec<f64> = observed.iter().map(|(middle, _)| *middle).collect();
-    let is_known = waits.len() >= MIN_WAITS;
+    let iteration = median(timeline.iterations.iter().map(Iteration::seconds));
+    let observed: Vec<Observed> = all().filter_map(|stream| split.observed_front(stream)).collect();
+    let is_known = observed.len() >= MIN_WAITS;
+    if is_known && let Some(turns) = in_turn::turns(timeline.streams, &observed, iteration) {
+        split.turns = turns;
+    }
+    let waits: Vec<f64> = observed.iter().map(|one| one.middle - split.turns[one.stream]).collect();
     if is_known {
-        let width = median(observed.iter().map(|(_, width)| *width));
+        let width = median(observed.iter().map(|one| one.width));
         split.front = median(waits.iter().copied()).max(0.0);
         split.front_spread = (spread(waits.iter().copied()).powi(2) - UNIFORM * width * width).max(0.0).sqrt();
     } else {
         split.front = timeline.least_front;
     }
     let requests: Vec<AttributedRequest> = all().map(|stream| split.request(stream)).collect();
-    let iteration = median(timeline.iterations.iter().map(Iteration::seconds));
     let error = match is_known {
         true => 1.2533 * spread(waits.iter().copied()) / (waits.len() as f64).sqrt() + 0.02 * iteration,
         false => 0.3 * iteration,
@@ -101,6 +109,14 @@ pub(super) fn attribute(timeline: &Timeline<'_>, model: &Model<'_>, from_schedul
     }
 }
 
+/// The time from sending to the engine, where its bounds are at most an iteration apart.
+#[derive(Debug, Clone, Copy)]
+struct Observed {
+    stream: usize,
+    middle: f64,
+    width: f64,
+}
+
 impl Split<'_> {
     /// Bounds of the time from sending to the engine: it arrived before its first iteration, and after the last one that
     /// would have admitted it.
@@ -113,35 +129,35 @@ impl Split<'_> {
         (low.min(high), high)
     }
 
-    /// The time from sending to the engine and the width of its bounds, where they are at most an iteration apart.
-    fn observed_front(&self, stream: usize) -> Option<(f64, f64)> {
+    fn observed_front(&self, stream: usize) -> Option<Observed> {
         let (iterations, sent) = (&self.timeline.iterations, self.timeline.streams[stream].traced.sent);
         let admitted = self.timeline.admitted[stream];
         let high = iterations[admitted].start - sent;
         if iterations[admitted].is_idle {
-            return (high >= 0.0).then_some((high, 0.0));
+            return (high >= 0.0).then_some(Observed { stream, middle: high, width: 0.0 });
         }
         // A bound before sending is one too: without it the middle would be too high.
         let before = admitted.checked_sub(1).filter(|before| self.open[*before] == Some(*before))?;
         let low = iterations[before].start - sent;
-        (!self.timeline.streams[stream].is_retried && high >= 0.0).then_some(((low + high) / 2.0, high - low))
+        let observed = Observed { stream, middle: (low + high) / 2.0, width: high - low };
+        (!self.timeline.streams[stream].is_retried && high >= 0.0).then_some(observed)
     }
 
     /// The time from sending to the engine, and the rest of the wait if an idle engine stalled. Between the bounds, it is
     /// the usual time where requests are alike, and the middle where they differ by more than an iteration.
     fn front(&self, stream: usize) -> (f64, f64) {
-        let (low, high) = self.bounds(stream);
+        let ((low, high), usual) = (self.bounds(stream), self.front + self.turns[stream]);
         let one = &self.timeline.iterations[self.timeline.admitted[stream]];
         if one.is_idle {
-            let usual = self.front + HICCUP.0 * self.front_spread + HICCUP.1 * (self.front + one.seconds());
-            return if high > usual { (self.front, high - self.front) } else { (high, 0.0) };
+            let longest = usual + HICCUP.0 * self.front_spread + HICCUP.1 * (usual + one.seconds());
+            return if high > longest { (usual, high - usual) } else { (high, 0.0) };
         }
         let (variance, width) = (self.front_spread.powi(2), high - low);
-        if self.front < low {
+        if usual < low {
             return ((low + high) / 2.0, 0.0);
         }
         let weight = variance / (variance + width * width / 12.0).max(f64::MIN_POSITIVE);
-        ((self.front + weight * ((low + high) / 2.0 - self.front)).clamp(low, high), 0.0)
+        ((usual + weight * ((low + high) / 2.0 - usual)).clamp(low, high), 0.0)
     }
 
     fn request(&self, stream: usize) -> AttributedRequest {

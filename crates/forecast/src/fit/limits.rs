@@ -1,7 +1,7 @@
 //! Scheduler limits: stated by the server on `/metrics`, in `/v1/models`, or in its startup log, or inferred from runs
 //! that reached them.
 
-mod budget;
+pub(crate) mod budget;
 mod queue;
 pub mod reached;
 

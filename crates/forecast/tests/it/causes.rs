@@ -22,10 +22,12 @@ enum Cause {
     SlowClient,
     Network,
     Nothing,
+    Burst,
+    BurstInFront,
 }
 
 impl Cause {
-    const PLANTED: [Cause; 7] = [
+    const PLANTED: [Cause; 8] = [
         Cause::Queueing,
         Cause::LongPrefills,
         Cause::SmallKvCache,
@@ -33,16 +35,18 @@ impl Cause {
         Cause::SlowFrontEnd,
         Cause::SlowClient,
         Cause::Network,
+        Cause::Burst,
     ];
 
     /// The part that it makes the largest, and the latency in which it does.
     fn expected(self) -> (Part, Explained) {
         match self {
             Cause::Queueing => (Part::Queue, Explained::P99Ttft),
+            Cause::Burst => (Part::Queue, Explained::MeanTtft),
             Cause::LongPrefills => (Part::OtherPrefills, Explained::MeanTpot),
             Cause::SmallKvCache => (Part::Preemption, Explained::MeanTpot),
             Cause::Stalls => (Part::Stall, Explained::MeanTpot),
-            Cause::SlowFrontEnd | Cause::Network => (Part::FrontEnd, Explained::MeanTtft),
+            Cause::SlowFrontEnd | Cause::Network | Cause::BurstInFront => (Part::FrontEnd, Explained::MeanTtft),
             Cause::SlowClient => (Part::DispatchDelay, Explained::MeanTtft),
             Cause::Nothing => (Part::BatchGrowth, Explained::MeanTpot),
         }
@@ -112,6 +116,8 @@ fn scenario(cause: Cause, seed: u64, requests: usize) -> (Server, Vec<Arrival>, 
         client: 0.1e-3,
     };
     let (mut prompts, mut outputs, mut utilization) = ((50.0, 600.0), (20.0, 150.0), random.between(0.2, 0.5));
+    // Requests that are sent at once, and the seconds from one burst to the next.
+    let mut burst = None;
     let mut long = 0.0;
     match cause {
         Cause::Queueing => {
@@ -132,6 +138,14 @@ fn scenario(cause: Cause, seed: u64, requests: usize) -> (Server, Vec<Arrival>, 
         Cause::SlowFrontEnd => server.front = (random.between(10e-3, 30e-3), random.between(40e-3, 150e-3)),
         Cause::SlowClient => server.client = random.between(0.05, 0.2),
         Cause::Network => server.network = (random.between(0.03, 0.08), random.between(0.03, 0.08), 5e-3),
+        Cause::Burst | Cause::BurstInFront => {
+            burst = Some((random.between(60.0, 300.0) as usize, 25.0 * scale));
+            server.spec.max_num_seqs = 256;
+            server.spec.max_num_batched_tokens = [1024, 2000, 4096][(random.unit() * 3.0) as usize];
+            if cause == Cause::BurstInFront {
+                server.front = (random.between(10e-3, 30e-3) * scale, random.between(1e-3, 50e-3));
+            }
+        }
         Cause::Nothing => utilization = random.between(0.5, 0.8),
     }
     // Slots of the batch, and the seconds that a request holds one.
@@ -147,8 +161,11 @@ fn scenario(cause: Cause, seed: u64, requests: usize) -> (Server, Vec<Arrival>, 
         rate = rate.min(random.between(0.5, 0.8) / server.front.0);
     }
     let mut scheduled = 0.0;
-    let arrivals = (0..requests).map(|_| {
-        scheduled += random.exponential(1.0 / rate);
+    let arrivals = (0..requests).map(|at| {
+        scheduled = match burst {
+            Some((size, period)) => (at / size) as f64 * period,
+            None => scheduled + random.exponential(1.0 / rate),
+        };
         let is_long = random.unit() < long;
         let prompt = if is_long { random.between(3000.0, 12_000.0) } else { random.between(prompts.0, prompts.1) };
         Arrival { scheduled, prompt: prompt as usize, output: random.between(outputs.0, outputs.1) as usize }
@@ -468,7 +485,7 @@ fn planted_causes_are_named_and_their_parts_found() {
 fn planted_causes_in_a_hundred_runs() {
     println!("| planted cause | right top cause | all parts within 5 points | worst |\n|---|---:|---:|---:|");
     std::thread::scope(|scope| {
-        let causes = [Cause::Nothing].into_iter().chain(Cause::PLANTED.into_iter().rev());
+        let causes = [Cause::Nothing, Cause::BurstInFront].into_iter().chain(Cause::PLANTED.into_iter().rev());
         let runs: Vec<_> = causes.map(|cause| (cause, scope.spawn(move || series(cause, 7001..7101, 400)))).collect();
         for (cause, run) in runs {
             let (right, near, worst) = run.join().unwrap();

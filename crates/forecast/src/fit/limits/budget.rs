@@ -23,7 +23,7 @@ pub struct Held {
 
 /// Bounds under both hypotheses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     splitting: Bounds,
     /// With chunked prefill, also from steps in which no prompt finishes: these are full of one that is longer than the limit.
     long: Bounds,
@@ -43,33 +43,32 @@ impl Budget {
     /// Adds a run in which no step has more sequences than `limit`.
     pub(super) fn add_run(&mut self, run: &Run, limit: usize) {
         let mut queue = Queue::new(run.traced);
-        let (mut running, mut chains) = (0, <[Vec<Full>; 2]>::default());
+        let (mut running, mut chains) = (0, Chains::default());
         let mut before = f64::NEG_INFINITY;
         for cluster in &run.clusters {
-            let prompts: Vec<f64> = cluster.began().map(|at| run.traced[at].prompt as f64).collect();
-            let decoded = cluster.tokens.len() - prompts.len();
-            let step = Full {
-                tokens: prompts.iter().sum::<f64>() + decoded as f64,
-                largest: prompts.iter().copied().fold(0.0, f64::max),
-                several: prompts.len() > 1,
-            };
+            let prompts = || cluster.began().map(|at| run.traced[at].prompt as f64);
+            let (began, decoded) = (prompts().count(), cluster.tokens.len() - prompts().count());
             // Where a sequence has no token here, tokens of several steps arrived together.
             let clear = decoded == running;
-            running = running + prompts.len() - run.ended(cluster);
+            running = running + began - run.ended(cluster);
             let next = queue.first(before - run.lead, cluster.until).map(|one| one.prompt as f64);
             before = cluster.at;
-            if clear {
-                self.held(&step);
-            }
             // A partially prefilled prompt counts in the batch, though it has no token here.
-            match next.filter(|_| clear && cluster.tokens.len() + 1 < limit) {
-                Some(next) => self.full(&mut chains, step, next),
-                None => chains = Default::default(),
-            }
+            let next = next.filter(|_| cluster.tokens.len() + 1 < limit);
+            self.add_step(&mut chains, clear.then(|| Full::of(decoded, prompts())), next);
             // Steps without a running sequence have no tokens until a prompt finishes.
             if running == 0 {
                 chains[1].clear();
             }
+        }
+    }
+
+    /// Adds the next step of a run, if all its tokens are known; `next` is the first queued prompt where the batch had room.
+    pub(crate) fn add_step(&mut self, chains: &mut Chains, step: Option<Full>, next: Option<f64>) {
+        step.iter().for_each(|step| self.held(step));
+        match step.zip(next) {
+            Some((step, next)) => self.full(chains, step, next),
+            None => *chains = Chains::default(),
         }
     }
 
@@ -84,7 +83,7 @@ impl Budget {
 
     /// Upper bound from a step that was full though `next` was queued, and from chains of such steps: consecutive full
     /// steps hold all their tokens, up to what was computed before the first and what was begun of the next prompt.
-    fn full(&mut self, [chain, long]: &mut [Vec<Full>; 2], step: Full, next: f64) {
+    fn full(&mut self, [chain, long]: &mut Chains, step: Full, next: f64) {
         self.long.full(long, step, next);
         if step.largest == 0.0 {
             return chain.clear();
@@ -95,7 +94,7 @@ impl Budget {
     }
 
     /// The limit, and whether prefill is chunked, where the steps determine them; `splits` is known from elsewhere.
-    pub(super) fn infer(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
+    pub(crate) fn infer(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
         let (splitting, whole) = (self.splitting.limit(), self.whole.limit());
         match splits {
             Some(true) => return (splitting.or(self.long.limit()), None),
@@ -127,14 +126,30 @@ fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
     largest[MIN_WITNESSES - 1]
 }
 
+/// Consecutive full steps under both hypotheses about long prompts.
+pub(crate) type Chains = [Vec<Full>; 2];
+
+/// A step that may be full.
 #[derive(Debug, Clone, Copy)]
-struct Full {
+pub(crate) struct Full {
     /// Tokens, including all of its prompts.
     tokens: f64,
     /// Tokens of its largest prompt.
     largest: f64,
     /// Whether it had several prompts: a single one may be all that was queued.
     several: bool,
+}
+
+impl Full {
+    /// The step in which `decoded` sequences got their next token, and these prompts their first.
+    pub(crate) fn of(decoded: usize, prompts: impl Iterator<Item = f64>) -> Self {
+        let mut step = Full { tokens: decoded as f64, largest: 0.0, several: false };
+        for prompt in prompts {
+            step.several = step.largest > 0.0;
+            (step.tokens, step.largest) = (step.tokens + prompt, step.largest.max(prompt));
+        }
+        step
+    }
 }
 
 /// Bounds of a limit, and the number of steps they come from.
