@@ -42,3 +42,18 @@ pub(crate) fn read_json(path: &Path, limit: u64) -> Result<Value, Error> {
     let text = String::from_utf8(bytes).map_err(|_| Error::malformed(path, "it is not UTF-8"))?;
     json::parse(&text).map_err(|error| Error::malformed(path, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.json");
+        write_atomically(&path, b"[1, 2]").expect("written");
+        assert_eq!(read_json(&path, 6).expect("as long as allowed"), Value::List(vec![Value::Int(1), Value::Int(2)]));
+        let error = read_json(&path, 5).expect_err("too long").to_string();
+        assert!(error.contains("larger than 5 bytes"), "{error}");
+    }
+}

@@ -107,3 +107,39 @@ impl Span {
         self.end = self.end.max(row.done);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_new_once() {
+        let mut seen = Indices::default();
+        let order: Vec<usize> = (0..200).rev().chain([1 << 40]).collect();
+        assert!(order.iter().all(|index| seen.insert(*index)) && !order.iter().any(|index| seen.insert(*index)));
+    }
+
+    #[test]
+    fn each_segment_starts_where_the_one_before_ended() {
+        let mut joined = Joined::default();
+        let mut segment = |timestamp, unix_ns, done: &[u64]| {
+            let mut span = joined.place(Origin { timestamp: Timestamp(timestamp), unix_ns });
+            let take = |done: &u64| {
+                let mut row = Observation {
+                    done: Timestamp(*done),
+                    ..Observation::dispatched(0, span.origin.timestamp, span.origin.timestamp)
+                };
+                span.take(&mut row);
+                (row.scheduled.0, row.done.0)
+            };
+            let moved: Vec<_> = done.iter().map(take).collect();
+            joined.segments.push(span);
+            (moved, span.start.0, span.end.0, span.rows, span.gap_ns)
+        };
+        assert_eq!(segment(100, 1000, &[150, 130]), (vec![(100, 150), (100, 130)], 100, 150, 2, 0));
+        // The first lasted 50 and ended at 1050.
+        assert_eq!(segment(7000, 1200, &[7010]), (vec![(150, 160)], 150, 160, 1, 150));
+        // The second lasted 10 and ended at 1210.
+        assert_eq!(segment(5, 1300, &[]), (vec![], 160, 160, 0, 90));
+    }
+}

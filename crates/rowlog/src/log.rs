@@ -188,3 +188,35 @@ impl Writer {
         compact(&path, batches, at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row counts 32 values, its events, its marks, and an eighth of its text.
+    #[test]
+    fn a_batch_has_as_many_rows_as_fit() {
+        let half = BATCH_VALUES / 2 - 32;
+        let events = |count| vec![tacho_core::Timestamp::ZERO; count];
+        let empty = || Observation::dispatched(0, tacho_core::Timestamp::ZERO, tacho_core::Timestamp::ZERO);
+        let of = [
+            |more: usize, half: usize| (half + more, 0, 0),
+            |more: usize, half: usize| (0, half + more, 0),
+            |more: usize, half: usize| (0, 0, 8 * (half + more)),
+            |more: usize, half: usize| (half / 2, half / 4, 8 * (half - half / 2 - half / 4 + more)),
+        ];
+        for sizes in of {
+            let request = RequestInfo::default();
+            let row = |more| {
+                let (chunks, marks, text) = sizes(more, half);
+                let (chunks, token_counts, text) = (events(chunks), vec![(0, 0); marks], vec![b'a'; text]);
+                Observation { chunks, token_counts, text, ..empty() }
+            };
+            let (exact, more) = (row(0), row(1));
+            assert_eq!(fitting(&[(&request, &exact), (&request, &exact), (&request, &empty())]), 2);
+            assert_eq!(fitting(&[(&request, &exact), (&request, &more)]), 1);
+        }
+        let huge = Observation { chunks: events(BATCH_VALUES), ..empty() };
+        assert_eq!(fitting(&[(&RequestInfo::default(), &huge)]), 1, "a row is never divided");
+    }
+}

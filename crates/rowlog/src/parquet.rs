@@ -112,6 +112,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_table_comes_back_in_its_parts() {
+        use parquet::file::reader::{FileReader, SerializedFileReader};
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.parquet");
+        let part = |first: i64| -> Columns {
+            vec![
+                ("number".into(), Values::Ints(vec![Some(first), None])),
+                ("share".into(), Values::Floats(vec![None, Some(0.5)])),
+                ("name".into(), Values::Texts(vec![Some("a".into()), None])),
+                ("times".into(), Values::Lists(vec![vec![1.0, 2.0], vec![]])),
+            ]
+        };
+        write_parquet(&path, [part(3), part(4)].into_iter()).expect("written");
+        let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("a table");
+        assert_eq!(reader.metadata().num_row_groups(), 2);
+        let rows = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row").to_string());
+        let row = |number: i64| {
+            [
+                format!(r#"{{number: {number}, share: null, name: "a", times: [1.0, 2.0]}}"#),
+                r#"{number: null, share: 0.5, name: null, times: []}"#.to_owned(),
+            ]
+        };
+        assert_eq!(rows.collect::<Vec<_>>(), [row(3), row(4)].concat());
+        assert!(write_parquet(&path, std::iter::empty()).is_err());
+    }
+
+    #[test]
     fn levels_tell_lists_apart() {
         assert_eq!(levels(&[vec![1.0, 2.0], vec![], vec![3.0]]), (vec![1, 1, 0, 1], vec![0, 1, 0, 0]));
         assert_eq!(definition_levels(&[Some(1), None]), [1, 0]);

@@ -179,5 +179,21 @@ mod tests {
         let sent = |done| Observation { sent: origin, ..row(done) };
         assert!(is_plausible(&sent(origin + LONGEST), origin) && !is_plausible(&sent(origin + LONGEST * 2), origin));
         assert!(!is_plausible(&Observation { chunks: vec![origin - LONGEST * 2], ..sent(origin) }, origin));
+        let late = origin + LONGEST + std::time::Duration::from_nanos(1);
+        assert!(!is_plausible(&sent(late), origin));
+        let each: [fn(&mut Observation, Timestamp); 7] = [
+            |row, late| row.scheduled = late,
+            |row, late| row.dispatched = late,
+            |row, late| row.sent = late,
+            |row, late| row.input_end = Some(late),
+            |row, late| row.first_byte = Some(late),
+            |row, late| row.first_content = Some(late),
+            |row, late| row.first_answer = Some(late),
+        ];
+        for set in each {
+            let mut row = sent(origin);
+            set(&mut row, late);
+            assert!(!is_plausible(&row, origin), "{row:?}");
+        }
     }
 }

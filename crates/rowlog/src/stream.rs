@@ -238,3 +238,33 @@ fn size_of_buffer(buffer: &arrow_ipc::Buffer, body: &Buffer, packed: bool) -> Op
     // A buffer that compression did not shrink has -1 and is stored uncompressed.
     if unpacked == -1 { Some(length as u64 - 8) } else { u64::try_from(unpacked).ok() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_lies_inside_its_message() {
+        let body = |unpacked: i64| Buffer::from_vec([unpacked.to_le_bytes(), [7; 8]].concat());
+        let size = |offset, length, unpacked, packed| {
+            size_of_buffer(&arrow_ipc::Buffer::new(offset, length), &body(unpacked), packed)
+        };
+        let plain = [(0, 16), (8, 8), (16, 0), (9, 8), (0, 17), (-1, 8), (0, -1), (i64::MAX, 8)];
+        let expected = [Some(16), Some(8), Some(0), None, None, None, None, None];
+        assert_eq!(plain.map(|(offset, length)| size(offset, length, 0, false)), expected);
+        // Compressed: the size that it claims, -1 for what is stored as it is.
+        assert_eq!([100, 0, -1, -2].map(|claimed| size(0, 16, claimed, true)), [Some(100), Some(0), Some(8), None]);
+        assert_eq!([size(0, 0, 5, true), size(0, 7, 5, true), size(0, 8, 5, true)], [Some(0), None, Some(5)]);
+    }
+
+    #[test]
+    fn columns_have_the_buffers_of_their_types() {
+        let of = |of: DataType| widths(&Schema::new(vec![arrow_schema::Field::new("a", of, true)]));
+        assert_eq!([of(DataType::Int64), of(DataType::Float64)], [Some(vec![1, 8]), Some(vec![1, 8])]);
+        assert_eq!((of(DataType::Int32), of(DataType::Binary)), (Some(vec![1, 4]), Some(vec![1, 4, 1])));
+        assert_eq!(
+            (of(DataType::new_list(DataType::Int64, true)), of(DataType::Boolean)),
+            (Some(vec![1, 4, 1, 8]), None)
+        );
+    }
+}

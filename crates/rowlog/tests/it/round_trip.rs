@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use tacho_core::{Timestamp, json::Value};
-use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
+use tacho_rowlog::{Error, Log, Origin, Row, Stored, Tail};
 
 use crate::sample::{ORIGIN, any_row, log, manifest, measured, parts, plausible, read};
 
@@ -190,4 +190,49 @@ fn a_batch_with_one_impossible_row_is_lost() {
     impossible.observation.done = Timestamp(u64::MAX / 2);
     drop(log(directory.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3), impossible]]));
     assert_eq!(read(directory.path()), [plausible(0, 3)]);
+}
+
+#[test]
+fn small_batches_are_merged_and_large_ones_stay() {
+    let sizes = |batches: &[Vec<Row>]| {
+        let directory = tempfile::tempdir().unwrap();
+        log(directory.path(), batches).finish(&Value::Null).unwrap();
+        let segment = Stored::open(directory.path()).unwrap().segments()[0].clone();
+        let found: Vec<usize> = segment.batches().unwrap().map(|batch| batch.unwrap().len()).collect();
+        assert_eq!(found.iter().sum::<usize>(), batches.concat().len());
+        found
+    };
+    assert_eq!(sizes(&[vec![plausible(0, 3)], vec![plausible(1, 3)], vec![plausible(2, 3)]]), [3]);
+    // A row counts as its events and 8 more: 1,310 a batch, of which 101 make the 131,072 of a merged one.
+    let rows: Vec<Row> = (0..1200).map(|index| plausible(index, 123)).collect();
+    assert_eq!(sizes(&rows.chunks(10).map(<[_]>::to_vec).collect::<Vec<_>>()), [1010, 190]);
+    // 64 characters at random take 6 bits each: batches of 150 KiB, and of 375 KiB.
+    let noisy = |kib: u64| {
+        let character = |at: u64| {
+            let mixed = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at << 7).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            b'0' + (mixed >> 58) as u8
+        };
+        let text = |index: u64| (0..kib << 10).map(|at| character(at + index * 7_000_003)).collect::<Vec<u8>>();
+        let row = |index: usize| {
+            let mut row = plausible(index, 1);
+            row.observation.text = text(index as u64);
+            vec![row]
+        };
+        (0..3).map(row).collect::<Vec<_>>()
+    };
+    assert_eq!((sizes(&noisy(200)), sizes(&noisy(500))), (vec![3], vec![1, 1, 1]));
+}
+
+#[test]
+fn rows_that_were_written_are_read_up_to_a_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let rows: Vec<Row> = (0..4).map(|index| plausible(index, 3)).collect();
+    let log = log(directory.path(), &[rows[..2].to_vec(), rows[2..].to_vec()]);
+    for count in 0..=4 {
+        let mut found = Vec::new();
+        log.written().unwrap().unwrap().rows(count, |row| found.push(row)).unwrap();
+        assert_eq!(found, rows[..count]);
+    }
+    let error = log.written().unwrap().unwrap().rows(7, drop).unwrap_err().to_string();
+    assert!(error.contains("3 of 7 rows"), "{error}");
 }

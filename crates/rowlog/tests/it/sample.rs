@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option::of};
 use tacho_core::json::Value;
 use tacho_core::{
-    Drafts, FailureKind, Labels, Media, Observation, Outcome, ServerTimes, Timestamp, TokenCountSource, Usage,
+    Drafts, FailureKind, Judged, Labels, Media, Observation, Outcome, OutputCheck, ServerTimes, Timestamp,
+    TokenCountSource, Usage, dict,
 };
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};
 
@@ -53,7 +54,7 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
         });
         let times = ServerTimes {
             queue: ServerTimes::micros(coalesced.into()),
-            prefill: None,
+            prefill: prompt_tokens.and_then(|tokens| ServerTimes::micros(tokens as f64)),
             decode: completion_tokens.and_then(|tokens| ServerTimes::micros(tokens as f64)),
         };
         let usage = Usage { prompt_tokens, completion_tokens, cached_tokens: prompt_tokens, drafts };
@@ -63,7 +64,23 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             2 => Some(Media::UnknownAudio),
             _ => Some(Media::Audio { rate: coalesced | 1, frame_bytes: coalesced as u16 | 1 }),
         };
+        let check = (index % 3 == 1).then(|| OutputCheck {
+            reference: retries,
+            first_difference: completion_tokens.map(|tokens| tokens as u32),
+            edits: coalesced,
+            alone_differs: [None, Some(true), Some(false)][index % 7 % 3],
+            belongs_to: prompt_tokens.map(|tokens| tokens as u32),
+            flaws: coalesced % 16,
+            first_token: reasoning_tokens.map(|tokens| tokens as u32),
+            mean_kl: prompt_tokens.map(|tokens| tokens as f64 / 3e9),
+            max_kl: completion_tokens.map(|tokens| tokens as f64 / 7e9),
+            expected: request.lora.clone().unwrap_or_default(),
+        });
+        let scores = (index % 5 == 1).then(|| dict! { "exact": connect_ns as i64, "f1": 0.25 }.into());
+        let has_both = check.is_some() || scores.is_some();
+        let judged = has_both.then(|| Box::new(Judged { check, scores, ..Judged::default() }));
         let observation = Observation {
+            judged,
             impossible_usage: index % 2 == 1,
             times,
             media,
