@@ -257,6 +257,54 @@ mod tests {
         assert_eq!(unzip(&archive(&[])).unwrap(), []);
     }
 
+    /// An archive of one stored member, by hand: as others write it, with extra fields and comments.
+    fn by_hand(name: &str, content: &[u8], extra: [usize; 2], comment: usize) -> Vec<u8> {
+        let mut crc = Crc::new();
+        crc.update(content);
+        let sizes = [crc.sum(), content.len() as u32, content.len() as u32].map(u32::to_le_bytes).concat();
+        let halves =
+            |halves: &[usize]| halves.iter().flat_map(|half| (*half as u16).to_le_bytes()).collect::<Vec<u8>>();
+        let common = [halves(&[20, 1 << 11, 0, 0, 0x21]), sizes].concat();
+        let local = [b"PK\x03\x04", &common[..], &halves(&[name.len(), extra[0]]), name.as_bytes()].concat();
+        let member = [&local[..], &vec![9; extra[0]], content].concat();
+        let lengths = halves(&[name.len(), extra[1], comment, 0, 0, 0, 0]);
+        let entry = [b"PK\x01\x02\x14\x00", &common[..], &lengths, &[0; 4], name.as_bytes()].concat();
+        let entry = [&entry[..], &vec![8; extra[1] + comment]].concat();
+        let places = [entry.len() as u32, member.len() as u32].map(u32::to_le_bytes).concat();
+        [&member[..], &entry, b"PK\x05\x06", &halves(&[0, 0, 1, 1]), &places, &[0, 0]].concat()
+    }
+
+    #[test]
+    fn archives_have_the_fields_of_the_format() {
+        let member = |name: &str, content: &[u8]| Member { name: name.to_owned(), content: content.to_vec() };
+        for (extra, comment) in [([0, 0], 0), ([5, 0], 0), ([0, 7], 0), ([3, 4], 6)] {
+            assert_eq!(unzip(&by_hand("a/b.txt", b"hello", extra, comment)), Ok(vec![member("a/b.txt", b"hello")]));
+        }
+        // Ours differ from it by the method, 8, the packed content, and its length.
+        let (ours, theirs) = (archive(&[("a/b.txt", b"hello")]), by_hand("a/b.txt", b"hello", [0, 0], 0));
+        let packed = ours.len() - theirs.len() + 5;
+        let headers = |bytes: &[u8], packed: usize| {
+            let mut bytes = bytes.to_vec();
+            bytes.drain(37..37 + packed);
+            let entry = 37;
+            for at in [8, 18, entry + 10, entry + 20] {
+                bytes[at] = 0;
+            }
+            let end = bytes.len() - 6;
+            bytes[end] -= packed as u8;
+            bytes
+        };
+        assert_eq!(headers(&ours, packed), headers(&theirs, 5));
+        assert_eq!((ours[8], ours[37 + packed + 10]), (8, 8));
+        let long = ["n".repeat(MAX_NAME), "n".repeat(MAX_NAME + 1)];
+        let [fits, longer] = long.each_ref().map(|name| unzip(&archive(&[(name, b"x")])));
+        assert_eq!(fits, Ok(vec![member(&long[0], b"x")]));
+        assert_eq!(longer, Err(ZipError::Name { name: long[0].clone() }));
+        let names: Vec<String> = (0..MAX_MEMBERS).map(|number| format!("m{number}")).collect();
+        let most: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"x"[..])).collect();
+        assert_eq!(unzip(&archive(&most)).map(|members| members.len()), Ok(MAX_MEMBERS));
+    }
+
     #[test]
     fn names_that_leave_their_directory_are_refused() {
         let names =
