@@ -13,6 +13,9 @@ mod open_loop;
 mod posterior;
 mod sampling;
 
+#[cfg(test)]
+mod known;
+
 pub use answer::{LevelAnswer, Means, SearchAnswer, Verdict, load_value};
 pub use bracket::LoadLevel;
 pub use criterion::{BadCriterion, Criterion};

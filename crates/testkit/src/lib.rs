@@ -47,6 +47,23 @@ pub fn golden_text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("golden file {}: {error}", path.display()))
 }
 
+/// Checks lines of words and numbers against a golden text file: numbers may differ by a millionth.
+pub fn assert_golden_numbers(name: &str, found: &str) {
+    let known = golden_text(name);
+    let same = |one: &str, other: &str| match (one.parse::<f64>(), other.parse::<f64>()) {
+        (Ok(one), Ok(other)) => one == other || (one - other).abs() <= 1e-6 * other.abs(),
+        _ => one == other,
+    };
+    let same_line = |one: &str, other: &str| {
+        let (one, other) = (one.split_ascii_whitespace(), other.split_ascii_whitespace());
+        one.clone().count() == other.clone().count() && one.zip(other).all(|(one, other)| same(one, other))
+    };
+    for (at, (one, other)) in found.lines().zip(known.lines()).enumerate() {
+        assert!(same_line(one, other), "line {} of {name}:\n{one}\nis not\n{other}\n\n{found}", at + 1);
+    }
+    assert_eq!(found.lines().count(), known.lines().count(), "lines of {name}:\n\n{found}");
+}
+
 /// The files of a golden directory with this extension, sorted by name. Panics if the directory is missing: the
 /// checkout is broken.
 pub fn golden_files(directory: &str, ending: &str) -> Vec<PathBuf> {

@@ -271,3 +271,65 @@ fn pairs_of_workloads_weigh_by_their_runs() {
     let change = (0.5 * 0.1 + 1.0 * 0.2) / 1.5_f64;
     assert!((effect.change - change.exp_m1()).abs() < 1e-9, "{}", effect.change);
 }
+
+/// All ways to an interval, on fixed data: requests, runs, pairs of workloads, pairs of runs, iterations, assumed noise.
+#[test]
+fn intervals_of_fixed_sides_do_not_change() {
+    let sized = |seeds: &[u64], count: usize, factor: f64| {
+        let one = |(at, seed): (usize, &u64)| run(*seed, count, factor * (1.0 + 0.002 * at as f64));
+        seeds.iter().enumerate().map(one).collect::<Vec<_>>()
+    };
+    let alike = |workloads: &[&str], seed: u64, factor: f64| {
+        let run = |(at, workload): (usize, &&str)| {
+            let seconds = latencies(seed + at as u64, 300, factor * (1.0 + at as f64));
+            let own = dict! { "version": 1_i64, "workload": format!("v2:{workload}") };
+            let all = seconds.into_iter().collect::<Value>();
+            StoredRun::from_dict(&dict! { "latencies": all, "tacho": own }).unwrap()
+        };
+        workloads.iter().enumerate().map(run).collect::<Vec<_>>()
+    };
+    let single = |values: &[f64]| values.iter().map(|value| numbers_only(*value)).collect::<Vec<_>>();
+    let many = ["a", "b", "c", "a", "b", "c", "a", "b", "c", "d"];
+    let iterations = |shift: f64| vec![latency(&[1.0, 1.02 + shift, 0.99, 1.01, 1.0 + shift, 0.98])];
+    let noisy = Terms { noise: Some(0.03), ..TERMS };
+    let sides = [
+        ("requests", "mean_e2el_ms", TERMS, sized(&[1], 500, 1.0), sized(&[2], 700, 1.05)),
+        ("percentile", "p99_e2el_ms", TERMS, sized(&[1], 500, 1.0), sized(&[2], 700, 1.05)),
+        ("two runs", "median_e2el_ms", TERMS, sized(&[1, 2], 400, 1.0), sized(&[3, 4], 400, 1.1)),
+        ("several runs", "mean_e2el_ms", TERMS, sized(&[1, 2, 3], 400, 1.0), sized(&[4, 5], 900, 0.9)),
+        (
+            "shaky runs",
+            "mean_e2el_ms",
+            TERMS,
+            sized(&[1, 2, 3], 90, 1.0),
+            [sized(&[4], 90, 0.8), sized(&[5], 90, 1.2)].concat(),
+        ),
+        ("numbers", "p99_ttft_ms", TERMS, single(&[9.0, 9.4, 9.1]), single(&[9.9, 10.6])),
+        ("assumed", "p99_ttft_ms", noisy, single(&[9.0, 9.4, 9.1]), single(&[9.9, 10.6])),
+        ("assumed once", "p99_ttft_ms", noisy, single(&[9.0]), single(&[9.9])),
+        ("few pairs", "mean_e2el_ms", TERMS, alike(&["a", "b"], 1, 1.0), alike(&["a", "b"], 11, 1.1)),
+        ("pairs", "mean_e2el_ms", TERMS, alike(&many, 1, 1.0), alike(&many, 31, 1.1)),
+        ("assumed pairs", "mean_e2el_ms", noisy, alike(&many, 1, 1.0), alike(&many, 31, 1.1)),
+        ("iterations", "avg_latency", TERMS, iterations(0.0), iterations(0.07)),
+    ];
+    let mut text = String::new();
+    let mut write = |name: &str, effect: &Effect| {
+        let bounds = [(95.0, 1.0), (80.0, 1.0), (95.0, 3.0)].map(|(percent, data)| {
+            let found = effect.harm_bounds(Confidence::from_percent(percent).unwrap(), data);
+            found.map_or("none".to_owned(), |(low, high)| format!("{low:.9e} {high:.9e}"))
+        });
+        let (base, new, change) = (effect.base, effect.new, effect.change);
+        let line = format!("{name}: {base:.9e} {new:.9e} {change:.9e} {} {:?}\n", bounds.join(" "), effect.basis);
+        text.push_str(&line);
+    };
+    for (name, key, terms, base, new) in &sides {
+        write(name, &compare(key, base, new, *terms).unwrap());
+    }
+    for count in [1, 2, 3, 5, 8] {
+        let (base, new) =
+            (sized(&[1, 2, 3, 4, 5, 6, 7, 8], 200, 1.0), sized(&[11, 12, 13, 14, 15, 16, 17, 18], 200, 1.04));
+        let effect = compare_pairs("mean_e2el_ms", &base[..count], &new[..count], Confidence::USUAL).unwrap();
+        write(&format!("{count} after another"), &effect);
+    }
+    tacho_testkit::assert_golden_numbers("known/comparisons.txt", &text);
+}

@@ -54,6 +54,8 @@ pub fn half_width(repeats: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod coverage;
+#[cfg(test)]
+mod known;
 
 #[cfg(test)]
 mod tests {
