@@ -189,6 +189,7 @@ impl fmt::Display for Bounds {
             Bounds::Between(f64::MIN, f64::MAX) => write!(f, "a finite number, as JSON has no other"),
             Bounds::Between(min, NO_END) => write!(f, "{min} or more"),
             Bounds::Between(min, max) => write!(f, "{min} to {max}"),
+            Bounds::Above(min, f64::MAX) => write!(f, "a number above {min}"),
             Bounds::Above(min, f64::INFINITY) => write!(f, "more than {min}, or inf"),
             Bounds::Above(min, max) => write!(f, "more than {min} and at most {max}"),
             Bounds::AtMost(max) => write!(f, "at most {max}"),
@@ -244,6 +245,10 @@ impl Flag {
         Flag { bounds: Some(Bounds::Between(min, max)), ..self }
     }
 
+    pub const fn above(self, min: f64, max: f64) -> Flag {
+        Flag { bounds: Some(Bounds::Above(min, max)), ..self }
+    }
+
     pub const fn finite(self) -> Flag {
         self.between(f64::MIN, f64::MAX)
     }
@@ -254,7 +259,7 @@ impl Flag {
             Kind::Seconds => MAX_SECONDS,
             _ => f64::INFINITY,
         };
-        Flag { bounds: Some(Bounds::Above(0.0, max)), ..self }
+        self.above(0.0, max)
     }
 
     /// The name of the value: the first long option string with underscores.

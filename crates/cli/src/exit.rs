@@ -7,6 +7,7 @@ use std::path::Path;
 
 use tacho_core::secret::redact_known;
 use tacho_report::{fitted::fitted, live::DeferredStderr};
+use tacho_run::experiment::option;
 use tacho_text::Aborted;
 use tacho_workload::sessions::TraceError;
 
@@ -109,13 +110,23 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
         Err(error) if is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
             let mut text = line::text(&error, &args());
-            if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
+            let advice = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_deref());
+            if let Some(hint) = advice.or_else(|| missing_dataset(&error)) {
                 text += &format!("\nhint: {hint}");
             }
             note(&text);
             code(&error)
         }
     }
+}
+
+/// Where the file of a well-known dataset is found, if it does not exist.
+fn missing_dataset(error: &anyhow::Error) -> Option<&'static str> {
+    let Some(tacho_run::Error::Workload(tacho_workload::Error::Read { source, .. })) = error.downcast_ref() else {
+        return None;
+    };
+    let is_missing = source.kind() == io::ErrorKind::NotFound;
+    option(&args(), "--dataset-name").filter(|_| is_missing).and_then(suggest::source)
 }
 
 fn args() -> Vec<String> {

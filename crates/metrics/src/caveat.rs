@@ -257,7 +257,7 @@ caveats! {
     /// The command of `--on-row-command` did not get all rows.
     "row_command", Warning, Log: RowCommand { missed: u64, rows: u64, problem: String } => match missed {
         0 => format!("--on-row-command {problem}"),
-        _ => format!("--on-row-command missed {missed} of {rows} rows: it {problem}"),
+        _ => format!("--on-row-command {problem}; it missed {missed} of {rows} rows"),
     };
 
     /// The server's prefix cache held prompts of the run before it began.

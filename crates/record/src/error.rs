@@ -29,7 +29,7 @@ pub enum Error {
     #[error("{key} is {value}: no run can have that")]
     Impossible { key: String, value: String },
     #[error(
-        "{text:?} is not a condition: write a metric, <, <=, > or >= and a limit, such as p99_ttft_ms>300, p99_ttft>0.3s or failed>1%"
+        "{text:?} is not a condition: write METRIC, an operator (<, <=, > or >=), and a limit, such as p99_ttft<=300ms or failed>1%"
     )]
     Threshold { text: String },
     #[error("{key} is in {metric_unit}, not in {unit}: write its limit in {metric_unit}", metric_unit = if metric_unit.is_empty() { "no unit" } else { metric_unit })]

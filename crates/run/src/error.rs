@@ -8,7 +8,7 @@ use tacho_core::FailureKind;
 pub enum Error {
     #[error(transparent)]
     Client(tacho_client::Error),
-    #[error("{url} has no page of metrics (status {status}): pass the address of a Prometheus page")]
+    #[error("--telemetry-url: {url} has no page of metrics (status {status}): pass the address of a Prometheus page")]
     Exporter { url: String, status: u16 },
     #[error("{url} does not answer: {reason}")]
     Silent { url: String, reason: String },

@@ -52,7 +52,7 @@ pub enum Error {
     #[error("{} is not a JSON list of objects", path.display())]
     NotList { path: PathBuf, source: serde_json::Error },
     #[error(
-        "no row of the dataset can be used, so {wanted} requests cannot be made: check --dataset-path and the fields of its rows"
+        "no row of the dataset can be used, so {wanted} requests cannot be made: check --dataset-path and the fields of its rows (docs/reference/datasets.md)"
     )]
     NothingToRepeat { wanted: usize },
     #[error("{} is empty: it has no rows", path.display())]

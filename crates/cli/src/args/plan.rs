@@ -81,8 +81,9 @@ pub(crate) fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, ArgumentE
         let wrong = |allowed: &str| ArgumentError::range(setting.flag, &text, allowed);
         let criterion: Criterion =
             text.parse().map_err(|_| wrong("a metric, one of <= < >= >, and a number, such as p99_ttft<=200ms"))?;
-        let unknown = || ArgumentError::other(format!("{} {text}: use {SIMULATED}", setting.flag));
-        if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(unknown()) }
+        let wrong = |problem: String| ArgumentError::other(format!("{} {text}: {problem}", setting.flag));
+        Known::require(&criterion.metric).map_err(|error| wrong(error.to_string()))?;
+        if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(wrong(format!("use {SIMULATED}"))) }
     };
     Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()
 }

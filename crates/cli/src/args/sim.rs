@@ -75,7 +75,7 @@ flags! {
             kv_transfer_delay: Duration = tacho(&["--kv-transfer-delay"], Seconds, "SEC", DefaultValue::Float(0.002), &CACHE,
                 "Minimum seconds of a KV transfer.");
             kv_transfer_rate: f64 = tacho(&["--kv-transfer-rate"], Float, "TOKENS", DefaultValue::Float(190_000.0), &CACHE,
-                "KV transfer rate in tokens per second.").between(f64::MIN_POSITIVE, f64::MAX);
+                "KV transfer rate in tokens per second.").above(0.0, f64::MAX);
             enable_prompt_tokens_details: bool = switch(&["--enable-prompt-tokens-details"], &CACHE,
                 "Report cached prompt tokens in usage.");
             enable_per_request_metrics: bool = switch(&["--enable-per-request-metrics"], &ENGINE,

@@ -35,7 +35,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         (None, Some(index)) => {
             let Some(request) = found.requests.iter().find(|request| request.index == index) else {
-                bail!("{}: request {index} has no complete response", shown(&args.run[0]));
+                let last = found.requests.iter().map(|request| request.index).max().unwrap_or(0);
+                bail!("{}: request {index} has no complete response; the last is {last}", shown(&args.run[0]));
             };
             (attribution::request_text(request), attribution::request_json(request))
         }

@@ -126,9 +126,10 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
 }
 
 fn output_fault(text: &str) -> anyhow::Result<OutputFault> {
-    OutputFault::parse(text).with_context(|| {
+    OutputFault::parse(text).ok_or_else(|| {
         let kinds = Corruption::NAMES.join(", ");
-        format!("--fault {text:?}: write KIND:RATE, such as swap:0.05 or flip:0.1@8; the rate is from 0 to 1, kinds are {kinds}")
+        let form = "write KIND:RATE, such as swap:0.05 or flip:0.1@8; the rate is from 0 to 1";
+        Misused(format!("--fault {text:?}: {form}, kinds are {kinds}")).into()
     })
 }
 

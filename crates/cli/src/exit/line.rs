@@ -73,7 +73,11 @@ fn flag<'w>(text: &str, args: &'w [String]) -> Option<(&'static str, &'w str)> {
             });
             let ending = Path::new(value).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             let has_ending = value.contains('/') || ending.starts_with(char::is_alphabetic);
-            let is_path = is_file || has_ending || Path::new(value).exists();
+            let is_missing = || {
+                text.strip_prefix(value).is_some_and(|rest| rest.starts_with(" does not exist: "))
+                    || text.strip_suffix(value).is_some_and(|rest| rest.ends_with("cannot read "))
+            };
+            let is_path = is_file || has_ending || Path::new(value).exists() || is_missing();
             // A positional argument that is not what the text is about may be anywhere in it.
             let is_subject = known.is_some() || text.starts_with(value) || text.ends_with(value);
             if is_path && is_subject && names(text, value) && !names(text, name) {
@@ -127,6 +131,8 @@ mod tests {
     fn positional_arguments_are_named_and_other_words_are_not() {
         assert_eq!(shown("reproduce --sim a.zip", "a.zip: broken", None), "error: BUNDLE a.zip: broken");
         assert_eq!(shown("gate a b.json", "b.json: broken", None), "error: NEW b.json: broken");
+        let missing = "no does not exist: pass a file";
+        assert_eq!(shown("gate no b", missing, None), format!("error: BASE {missing}"));
         assert_eq!(shown("serve --seed 1.5", "1.5 s passed", None), "error: 1.5 s passed");
         assert_eq!(shown("serve --result-dir a", "a.json: broken", None), "error: a.json: broken");
         assert_eq!(shown("serve --log run", "the run failed", None), "error: the run failed");

@@ -105,7 +105,7 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
     use CertificateError as Bad;
     let advice = match (error, trust) {
         (rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType), _) => {
-            "the other side does not speak TLS: is it an http:// server?"
+            "the other side does not speak TLS: use http:// if it is a plain server"
         }
         (rustls::Error::AlertReceived(AlertDescription::CertificateRequired), _) => {
             "the server wants a certificate of the client: pass --client-cert and --client-key"

@@ -159,7 +159,7 @@ fn interned(name: &str) -> &'static str {
 /// The error about an unknown key, with a suggestion if one is similar.
 pub fn unknown(key: &str) -> Error {
     let with_unit = format!("{key}_ms");
-    let missing = Known::find(&with_unit).map(|_| with_unit.clone());
+    let missing = [with_unit.clone(), format!("mean_{with_unit}")].into_iter().find(|name| Known::find(name).is_some());
     Error::Unknown { key: key.to_owned(), close: missing.or_else(|| close(key)).or_else(|| close(&with_unit)) }
 }
 
@@ -214,6 +214,7 @@ mod tests {
             let text = unknown(key).to_string();
             assert!(text.ends_with(": did you mean p99_ttft_ms? tacho help metrics lists all"), "{text}");
         }
+        assert!(unknown("ttft").to_string().contains("did you mean mean_ttft_ms?"));
         assert!(!unknown("nonsense_altogether").to_string().contains("did you mean"));
     }
 }

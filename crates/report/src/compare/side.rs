@@ -139,7 +139,7 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
     }
     if rows.is_empty() {
         let problem =
-            "it has the keys of neither a serving, latency, throughput nor startup run, nor of another tool's".into();
+            "it has the keys of no known result: pass a file of --save-result, --output-json or another tool".into();
         return Err(Error::NotAResult { path: path.to_owned(), problem });
     }
     Ok(rows)

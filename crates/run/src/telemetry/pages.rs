@@ -32,7 +32,7 @@ impl Exporter {
     }
 
     fn page(&self) -> Result<String, Error> {
-        let silent = |error| Error::silent(self.caller.url(&self.path), error);
+        let silent = |error| Error::silent(format!("--telemetry-url: {}", self.caller.url(&self.path)), error);
         let response = self.caller.get(&self.path, self.caller.user_headers()).map_err(silent)?;
         let text = || response.text();
         let is_metrics =

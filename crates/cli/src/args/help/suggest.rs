@@ -1,6 +1,6 @@
 //! Suggestions for misspelled flags, commands, and values.
 
-use tacho_args::flag::{Kind, Table};
+use tacho_args::flag::{Flag, Kind, Table};
 use tacho_args::{ConfigError, UsageError, near::nearest};
 use tacho_engine::Profile;
 use tacho_metrics::Caveat;
@@ -107,25 +107,29 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         (UsageError::BadChoice { value, choices, .. }, _) if command == HELP => meant_topic(commands, value, choices),
         (UsageError::BadChoice { flag, value, choices }, Some(table)) => {
             elsewhere(table, || migrating::value(flag, value))
-                .or_else(|| trace_format(flag, value))
                 .or_else(|| nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")))
+                .or_else(|| trace_format(flag, value))
         }
         (UsageError::BadChoice { value, .. }, None) => meant_command(commands, command, value),
         (UsageError::Ambiguous { token, .. }, Some(table)) => elsewhere(table, || migrating::flag(token, None)),
         (UsageError::Unrecognized { tokens }, None) if tokens.iter().any(|token| token == "--sim") => {
             Some("the simulator is an option of a command: tacho serve --sim".to_owned())
         }
-        (UsageError::NoValue { flag }, Some(table)) => {
-            let known = table.flags.iter().find(|known| known.title() == *flag);
-            let is_text = known.is_some_and(|known| known.kind == Kind::Str);
-            is_text.then(|| format!("a value that starts with - needs an equals sign: {flag}='-…'"))
+        (UsageError::NoValue { flag } | UsageError::NoValues { flag }, Some(table)) => {
+            let sign = format!("; a value that starts with - needs an equals sign: {flag}='-…'");
+            titled(table, flag).map(|known| {
+                format!("write {flag} {}{}", known.metavar, if known.kind == Kind::Str { &sign } else { "" })
+            })
         }
+        (UsageError::UnwantedValue { flag, .. }, _) => Some(format!("write {flag} without a value")),
         (UsageError::Missing { .. }, Some(_)) => Some(format!("{command} -h shows examples")),
         (UsageError::Missing { .. }, None) => Some(format!("{command} --help lists the commands")),
         (UsageError::BadValue { kind: "float" | "int", flag, value }, Some(table)) => number(table, flag, value),
         (UsageError::BadValue { kind: "loads", value, .. }, _) => tacho_core::json::parse(value)
             .err()
             .map(|fault| format!("it is not JSON: {fault}; quote the whole text, as in '{{\"key\": \"value\"}}'")),
+        (UsageError::BadValue { flag, .. }, Some(table)) => titled(table, flag)
+            .map(|known| format!("{command} --help={} describes its form", known.long().trim_start_matches('-'))),
         _ => None,
     };
     hint.into_iter().collect()
@@ -196,12 +200,20 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
 }
 
 fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
-    let flag = table.flags.iter().find(|flag| flag.title() == title)?;
-    let has_unit = value.starts_with(|c: char| c.is_ascii_digit());
-    match flag.kind {
-        Kind::Seconds => Some("use seconds without a unit: 90 for a minute and a half".to_owned()),
-        _ => has_unit.then(|| "use the number without a unit".to_owned()),
-    }
+    let has_unit = value.starts_with(|c: char| c.is_ascii_digit()) && value.ends_with(char::is_alphabetic);
+    let what = match titled(table, title)?.kind {
+        Kind::Seconds => "seconds without a unit: 90 for a minute and a half",
+        Kind::Int if has_unit => "a whole number without a unit",
+        Kind::Int => "a whole number",
+        _ if has_unit => "the number without a unit",
+        _ => "a number",
+    };
+    Some(format!("use {what}"))
+}
+
+/// The flag of an error's title.
+fn titled(table: &'static Table, title: &str) -> Option<&'static Flag> {
+    table.flags.iter().find(|flag| flag.title() == title)
 }
 
 fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {

@@ -133,7 +133,7 @@ impl StructuredArgs {
         let flags = StructuredFlags::from(v);
         let (dataset, backend) = (flags.dataset, flags.backend.as_str());
         if backend == "openai-audio" {
-            return Err(unfit_dataset("structured-output", backend, "sounds").into());
+            return Err(unfit_dataset("structured-output", backend, "audio").into());
         }
         if let Some(kind) = flags.structure_type.as_ref().filter(|kind| *kind != dataset.kind().name()) {
             return Err(ArgumentError::range("--structure-type", kind, dataset.kind().name()).into());

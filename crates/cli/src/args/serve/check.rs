@@ -231,7 +231,7 @@ fn check_backend(args: &ServeArgs) -> Result<(), ArgumentError> {
         || backend.task() == Task::Media;
     match backend {
         _ if args.dataset.kind.name != "random" => Ok(()),
-        BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime => Err(unfit_dataset("random", name, "sounds")),
+        BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime => Err(unfit_dataset("random", name, "audio")),
         BackendKind::OpenAiImageEdits => Err(unfit_dataset("random", name, "images")),
         BackendKind::VllmRerank if !lists => Err(ArgumentError::other(
             "--backend vllm-rerank needs a query and documents: set --random-batch-size to 2 or more",

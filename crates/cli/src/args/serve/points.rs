@@ -82,7 +82,8 @@ impl PointArgs {
 
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), ArgumentError> {
         if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
-            return Err(ArgumentError::range("--compare", format!("{} files", files.len()), "two results, A and B"));
+            let text = format!("--compare takes two results, A and B, not {}: see tacho compare for more", files.len());
+            return Err(ArgumentError::other(text));
         }
         match self.flag.filter(|_| args.repeats.runs > 1) {
             Some(flag) => Err(ArgumentError::Together { flag, other: "--num-runs" }),

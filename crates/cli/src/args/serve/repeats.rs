@@ -18,7 +18,7 @@ flags! {
                 "Use another --seed for each run: SEED, SEED+1, … Without it, later runs hit the prefix cache.").tagged(NEEDS_SERVER).needs(&["--num-runs"]);
             steady_state_threshold: f64 = tacho(&["--steady-state-threshold"], Float, "FRACTION", DefaultValue::Float(0.95), &REPEATS,
                 "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
-                 --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0).tagged(WINDOW);
+                 --request-rate. The metrics of the whole run are unaffected.").above(0.0, 1.0).tagged(WINDOW);
             steady_state_min_window: Option<f64> = tacho(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
                 "Warn if that window is shorter (default: a tenth of the run, and 10 seconds).").tagged(WINDOW);
             no_steady_state: bool = switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window.").excludes(&["--steady-state-threshold", "--steady-state-min-window"]);

@@ -63,7 +63,7 @@ flags! {
                  next one takes its place.").at_least(1).needs(&["--user-centric-rate"]).tagged(SETS_LEVEL);
             user_rate: Option<f64> = tacho(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
                 "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
-                 follows.").between(f64::MIN_POSITIVE, f64::MAX).needs(&["--num-users"]).excludes(&["--session-rate", "--think-time", "--session-ramp-up"]).tagged(SETS_LEVEL);
+                 follows.").above(0.0, f64::MAX).needs(&["--num-users"]).excludes(&["--session-rate", "--think-time", "--session-ramp-up"]).tagged(SETS_LEVEL);
             ramp_up: Duration = tacho(&["--session-ramp-up"], Seconds, "SEC", DefaultValue::Float(0.0), &USERS,
                 "Seconds over which --sessions-concurrency or --session-rate is reached.").tagged(SAVED_DEFAULT);
             warmup: usize = tacho(&["--warmup-sessions"], Int, "N", DefaultValue::Int(0), &USERS,

@@ -105,11 +105,11 @@ fn rescue(record: &RunRecord, path: &Path, requested: Detail, error: anyhow::Err
         for location in free_names(location) {
             if save(record, &location, detail, SaveMode::New).is_ok() {
                 let what = if detail != requested { "the result without its details" } else { "the result" };
-                return error.context(format!("{what} was saved to {} instead", location.display()));
+                return anyhow::anyhow!("{error:#}; {what} was saved to {} instead", location.display());
             }
         }
     }
-    error.context("the result could not be saved anywhere; the report on the screen is all there is")
+    anyhow::anyhow!("{error:#}; it could not be saved elsewhere either: the report on the screen is all there is")
 }
 
 /// The name and alternatives in case it is taken.

@@ -85,6 +85,7 @@ impl Attempt {
             FailureKind::Malformed | FailureKind::ConnectionLost if plain.is_none() => {
                 "if the server speaks TLS, pass --base-url https://..."
             }
+            FailureKind::TimedOut if speaks_of(&["no first token"]) => "raise --first-token-timeout, or lower the load",
             FailureKind::TimedOut => "raise --timeout, or lower the load",
             _ => return None,
         };
@@ -117,7 +118,7 @@ impl Attempt {
                 "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
                  pass --max-model-len N to leave out long requests"
             }
-            400 | 422 if speaks_of(&["messages"]) && speaks_of(&["required", "missing"]) => {
+            400 | 422 if speaks_of(&["messages"]) && speaks_of(&["required", "missing", "expected"]) => {
                 "this path expects chat messages: use --backend openai-chat"
             }
             400 | 422 if speaks_of(&FIELDS) => {

@@ -7,7 +7,7 @@ use tacho_sim::{Server, SimSpec};
 
 use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
-use crate::{args::ArgError, args::serve::ServeArgs, exit::Misused};
+use crate::{args::ArgError, args::help::suggest, args::serve::ServeArgs, commands::COMMANDS, exit::Misused};
 
 /// Starts the simulator on a free port if `--sim` is set; it stops when the value is dropped.
 pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
@@ -37,7 +37,7 @@ fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
 }
 
 fn misused(error: &ArgError) -> Misused {
-    Misused(format!("--sim-args: {error}"))
+    Misused(format!("--sim-args: {error}{}", suggest::advice(COMMANDS, error)))
 }
 
 /// Like `start`, with other limits.

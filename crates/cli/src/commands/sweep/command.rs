@@ -37,6 +37,5 @@ fn tacho_values(flag: &str, command: &[String], table: &'static Table, only: &st
 }
 
 fn invalid(flag: &str, command: &[String], error: &ArgError) -> anyhow::Error {
-    let hint = suggest::hints(COMMANDS, error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
-    anyhow!("{flag} {:?}: {error}{hint}", redact_args(command).join(" "))
+    anyhow!("{flag} {:?}: {error}{}", redact_args(command).join(" "), suggest::advice(COMMANDS, error))
 }

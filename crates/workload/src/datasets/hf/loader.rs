@@ -119,10 +119,8 @@ impl Loader {
 }
 
 fn unsupported(path: &str) -> Error {
-    let known: Vec<&str> = LOADERS.iter().flat_map(|(_, ids, _)| ids.iter().copied()).collect();
     usage!(
-        "unsupported dataset path: {path}; name its column of prompts with --hf-text-column, or pass one of these as \
-         --dataset-path or --hf-name: {}",
-        known.join(", ")
+        "unsupported dataset path: {path}; name its column of prompts with --hf-text-column, or pass the --dataset-path or \
+         --hf-name of a known dataset: docs/reference/datasets.md lists them"
     )
 }
