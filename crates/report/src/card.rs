@@ -73,7 +73,9 @@ impl Metrics<'_> {
     }
 
     fn interval(&self, key: &str) -> Option<String> {
-        (self.interval)(key).map(bounds).filter(|text| text != "–")
+        // A tile has no room for more than the bound.
+        let text = (self.interval)(key).map(|interval| bounds(interval).replace(", no upper bound", ""));
+        text.filter(|text| text != "–")
     }
 
     fn throughput(&self, task: &Task) -> Tile {
