@@ -19,6 +19,7 @@ use tacho_metrics::outputs::ACCURACY;
 use compare::{Traits, compare};
 pub use grade::GradeRule;
 use logprobs::TokenProbabilities;
+use plan::Alone;
 pub use plan::{CheckPlan, GradePlan, KnownReferences, ReferenceSource, can_check};
 pub(crate) use reference::references;
 
@@ -36,8 +37,8 @@ struct Reference {
     /// Its tokens, if the response has log-probabilities.
     tokens: Vec<TokenProbabilities>,
     traits: Traits,
-    /// Whether the output of a second request without load differs.
-    alone_differs: Option<bool>,
+    /// The output of a second request without load.
+    alone: Option<Alone>,
 }
 
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Checker {
         let Some(number) = number.filter(|_| row.outcome.is_complete()) else { return };
         let reference = &self.references[number as usize];
         let mut check = compare(&reference.text, &reference.traits, &row.text, self.keep_texts);
-        (check.reference, check.alone_differs) = (number, reference.alone_differs);
+        (check.reference, check.alone_differs) = (number, reference.alone.as_ref().map(|alone| alone.differs));
         if let Some(judged) = &row.judged {
             logprobs::compare(&mut check, &reference.tokens, &logprobs::read(&judged.logprobs));
         }
@@ -79,11 +80,12 @@ impl Checker {
         row.judged.get_or_insert_default().check = Some(check);
     }
 
-    /// The request whose reference starts like this output, which is not its own.
+    /// The request whose reference starts like this output, unless its own reference or its own output without load does.
     fn owner(&self, output: &[u8], own: u32) -> Option<u32> {
         let number = self.starts.get(start(output)).copied().flatten()?;
-        let other = &self.references[number as usize];
-        (number != own && other.text != self.references[own as usize].text).then_some(other.index as u32)
+        let (other, own) = (&self.references[number as usize], &self.references[own as usize]);
+        let is_own = other.text == own.text || own.alone.as_ref().is_some_and(|alone| alone.start == start(output));
+        (!is_own).then_some(other.index as u32)
     }
 }
 
@@ -208,13 +210,14 @@ mod tests {
 
     #[test]
     fn outputs_of_other_requests_are_recognized() {
-        let texts = ["the first answer is long enough", "the second answer is long enough", "short", "short"];
+        let texts =
+            ["the first answer is long enough", "the second answer is long enough", "short", "one of another model"];
         let reference = |(index, text): (usize, &&str)| Reference {
             index,
             text: text.as_bytes().to_vec(),
             tokens: Vec::new(),
             traits: Traits::of(text),
-            alone_differs: Some(false),
+            alone: Some(Alone { differs: index == 3, start: start(texts[index % 3].as_bytes()).to_vec() }),
         };
         let references = texts.iter().enumerate().map(reference).collect();
         let checker = Checker::new(references, vec![Some(0), Some(1), Some(2), Some(3), None], false);
@@ -228,6 +231,8 @@ mod tests {
         assert_eq!(check(0, texts[1]), Some((Some(4), Some(1))));
         assert_eq!(check(1, "the second answer is wrong"), Some((Some(21), None)));
         assert_eq!(check(0, "short"), Some((Some(0), None)), "too short to tell whose it is");
+        assert_eq!(check(3, texts[0]), Some((Some(0), None)), "its own output without load");
+        assert_eq!(check(3, texts[1]), Some((Some(0), Some(1))));
         assert_eq!(check(4, texts[0]), None);
     }
 }

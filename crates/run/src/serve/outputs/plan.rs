@@ -23,8 +23,16 @@ pub struct KnownReferences(Arc<Mutex<HashMap<String, KnownReference>>>);
 #[derive(Debug)]
 pub(super) struct KnownReference {
     pub(super) output: Output,
-    /// Whether the second one differs.
-    pub(super) alone_differs: Option<bool>,
+    /// The second one.
+    pub(super) alone: Option<Alone>,
+}
+
+/// An output of the server of the run, without load.
+#[derive(Debug, Clone)]
+pub(super) struct Alone {
+    /// Whether it differs from the reference.
+    pub(super) differs: bool,
+    pub(super) start: Vec<u8>,
 }
 
 /// The text of a response and its log-probabilities, if it has any.

@@ -10,8 +10,8 @@ use tacho_core::{Counters, EventSink, Observation, Request, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_pyrand::Generator;
 
-use super::plan::{CheckPlan, KnownReference, Output, ReferenceSource};
-use super::{Checker, Reference, compare::Traits, logprobs};
+use super::plan::{Alone, CheckPlan, KnownReference, Output, ReferenceSource};
+use super::{Checker, Reference, compare::Traits, logprobs, start};
 use crate::{
     Error, plan::ServePlan, serve::prepare::Prepared, serve::prepare::identity::Hash, serve::warmup::send_all,
 };
@@ -42,21 +42,22 @@ pub(crate) fn references(
             pass.alone(plan.endpoint.each("")[0].0.clone(), payload, "again, to see which differ without load")?;
         let found = new.iter().zip(outputs).zip(again).filter_map(|((one, output), again)| {
             let output = output?;
-            let alone_differs = again.map(|again| again.text != output.text);
-            Some((one.digest.clone(), KnownReference { output, alone_differs }))
+            let alone =
+                again.map(|again| Alone { differs: again.text != output.text, start: start(&again.text).to_vec() });
+            Some((one.digest.clone(), KnownReference { output, alone }))
         });
         check.known.lock().extend(found);
     }
     let (known, mut references, mut of_number) = (check.known.lock(), Vec::new(), HashMap::new());
     for one in &chosen {
-        let Some(KnownReference { output, alone_differs }) = known.get(&one.digest) else { continue };
+        let Some(KnownReference { output, alone }) = known.get(&one.digest) else { continue };
         of_number.insert(numbers[one.index], references.len() as u32);
         references.push(Reference {
             index: one.index,
             text: output.text.clone(),
             tokens: logprobs::read(&output.logprobs),
             traits: Traits::of(&String::from_utf8_lossy(&output.text)),
-            alone_differs: *alone_differs,
+            alone: alone.clone(),
         });
     }
     if references.is_empty() {
