@@ -230,6 +230,11 @@ impl<'a> Timeline<'a> {
                 }
                 Some(_) => None,
             };
+            // What was refused is admitted when the last sequence of the batch ends: the engine had no idle time.
+            if at > 0 && self.iterations[at].is_idle && self.iterations[at - 1].blocked.is_some() {
+                let start = self.iterations[at - 1].end;
+                self.iterations[at] = Iteration { is_idle: false, start, ..self.iterations[at] };
+            }
         }
     }
 

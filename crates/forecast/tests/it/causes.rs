@@ -428,11 +428,7 @@ fn series(cause: Cause, seeds: Range<u64>, requests: usize) -> (u64, u64, f64) {
     (right, near, worst)
 }
 
-/// At a constant concurrency above the batch, every request waits for others but the first ones.
-#[test]
-fn a_saturated_engine_at_constant_concurrency_queues() {
-    let mut machine = planted();
-    machine.engine.max_num_seqs = 8;
+fn explained(traced: impl IntoIterator<Item = Traced>) -> Attribution {
     let sample = |(index, one): (usize, Traced)| Sample {
         index,
         sent: one.sent,
@@ -443,11 +439,38 @@ fn a_saturated_engine_at_constant_concurrency_queues() {
         output_len: one.tokens.len() as u64,
         ..Sample::default()
     };
-    let samples: Vec<Sample> = traced(&machine, 16, 120, 3).into_iter().enumerate().map(sample).collect();
-    let found = explain(&samples.into(), KnownModel::default()).unwrap();
+    let samples: Vec<Sample> = traced.into_iter().enumerate().map(sample).collect();
+    explain(&samples.into(), KnownModel::default()).unwrap()
+}
+
+/// At a constant concurrency above the batch, every request waits for others but the first ones.
+#[test]
+fn a_saturated_engine_at_constant_concurrency_queues() {
+    let mut machine = planted();
+    machine.engine.max_num_seqs = 8;
+    let found = explained(traced(&machine, 16, 120, 3));
     let queued = |request: &AttributedRequest| request.ttft[Part::Queue] > 8 * request.ttft[Part::FrontEnd];
     assert!(found.requests[8..].iter().all(queued), "{:?}", found.breakdown(Explained::P99Ttft));
     assert!(found.requests.iter().all(|request| request.ttft[Part::Queue] > -1_000_000));
+}
+
+/// Users in step: every batch of four ends at once and the next four begin, so that no sequence runs before their first token.
+#[test]
+fn a_batch_that_begins_when_another_ends_was_queued() {
+    let mut traced = Vec::new();
+    for batch in 0..30 {
+        let begun = 0.06 + 0.52 * f64::from(batch);
+        // The users of the batch before the last one, which ended when the last one began.
+        let sent = if batch < 2 { 0.0 } else { begun - 0.519 };
+        for user in 0..4 {
+            let token = |index: u32| begun + 0.04 + 0.03 * f64::from(index) + 2e-4 * f64::from(user);
+            let tokens: Vec<f64> = (0..17).map(token).collect();
+            traced.push(Traced { sent, prompt: 32, tokens });
+        }
+    }
+    let found = explained(traced);
+    let mean = |part: Part| found.requests[8..].iter().map(|one| one.ttft[part] as f64 / 1e9).sum::<f64>() / 112.0;
+    assert!(mean(Part::Queue) > 0.4 && mean(Part::FrontEnd) < 0.08, "{:?}", found.breakdown(Explained::MeanTtft));
 }
 
 /// What responses say of themselves is kept by request, and the parts that were found agree with it.
