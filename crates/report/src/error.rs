@@ -29,7 +29,7 @@ pub enum Error {
     Kinds { base: String, base_kinds: String, other: String, other_kinds: String },
     #[error("{label}: {problem}")]
     Key { label: String, problem: tacho_record::Error },
-    #[error("{} has no results of a sweep (summary.json): run tacho sweep serve first", path.display())]
+    #[error("{} {}: run tacho sweep serve first", path.display(), if path.exists() { "has no results of a sweep (summary.json)" } else { "does not exist" })]
     NoSweep { path: PathBuf },
     #[error("{problem}")]
     PlotRule { problem: String },

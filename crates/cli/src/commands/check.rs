@@ -1,13 +1,11 @@
 //! `tacho check`: checks results against conditions.
 
-use std::io::Write;
-
 use anyhow::bail;
 use tacho_decide::threshold::{Finding, Standing};
 use tacho_report::{Error, inputs, style::harmless_line};
 
 use super::compare::sides::sides;
-use crate::{args::check::CheckArgs, exit::Exit};
+use crate::{args::check::CheckArgs, exit::Exit, exit::show};
 
 /// Evaluates all conditions for each result and prints one line per finding.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
@@ -18,16 +16,16 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             bail!("{} holds tables of results, not results: pass files that a run wrote", path.display());
         }
         if args.results.len() > 1 || runs.len() > 1 {
-            writeln!(tacho_report::out(), "{}:", harmless_line(&path.display().to_string()))?;
+            show(&format!("{}:\n", harmless_line(&path.display().to_string())))?;
         }
         for warning in inputs::of_results(None, runs.iter().map(|run| &run.fields)) {
-            writeln!(tacho_report::out(), "{warning}")?;
+            show(&format!("{warning}\n"))?;
         }
         for run in &runs {
             for threshold in &args.thresholds {
                 let label = path.display().to_string();
                 let finding = threshold.on_stored(run).map_err(|problem| Error::Key { label, problem })?;
-                writeln!(tacho_report::out(), "{}", harmless_line(&finding.text()))?;
+                show(&format!("{}\n", harmless_line(&finding.text())))?;
                 findings.push(finding);
             }
         }

@@ -8,7 +8,9 @@ use crate::{args::serve::ServeArgs, exit::Advised};
 
 /// Advice for a failure that all requests share.
 pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
-    Attempt::of(args, first.ttft > 0.0).remedy(first.failure?, &first.error.to_lowercase())
+    // Without --model, the server answered the request for its list of models.
+    let has_answered = first.ttft > 0.0 || args.target.model.is_none();
+    Attempt::of(args, has_answered).remedy(first.failure?, &first.error.to_lowercase())
 }
 
 /// Adds advice to the error of a server that never became ready.

@@ -1,6 +1,7 @@
 //! Commands of an experiment: tacho's own clients and simulators in this process, other programs as processes.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 use std::{path::Path, time::Duration};
 
@@ -26,6 +27,8 @@ pub(crate) struct Commands<'a> {
     pub(super) ranks: Option<Conductor>,
     /// Reference outputs of the server that runs now.
     references: KnownReferences,
+    /// Warnings of earlier runs, which are not repeated.
+    warned: RefCell<BTreeSet<String>>,
     /// Whether a run failed its conditions.
     broken: Cell<bool>,
     /// Whether the sweep searches for the maximum load, where overload is expected.
@@ -37,8 +40,8 @@ impl<'a> Commands<'a> {
         let processes =
             ProcessHost { supervised: supervised.clone(), ready_timeout: Duration::from_secs(ready_timeout) };
         let simulator = simulated.then(RefCell::default);
-        let references = KnownReferences::default();
-        Commands { processes, simulator, sink, ranks: None, references, broken: Cell::new(false), searches: false }
+        let (references, warned, broken) = Default::default();
+        Commands { processes, simulator, sink, ranks: None, references, warned, broken, searches: false }
     }
 
     /// The clients of a search on a server that runs already, or on this simulator.
@@ -100,7 +103,7 @@ impl<'a> Commands<'a> {
         args.references = self.references.clone();
         let show_lines = self.processes.supervised.show_stdout;
         let simulator = self.simulator.as_ref().and_then(|current| current.borrow().upgrade());
-        let sink = Inside { outer: self.sink, show_lines, open: Cell::new(0) };
+        let sink = Inside { outer: self.sink, warned: &self.warned, show_lines, open: Cell::new(0) };
         let rank = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
         let (record, exit) = run_inside(&args, command, simulator.as_deref(), rank, false, &sink)?;
         // A search for the maximum load provokes overload.
@@ -162,6 +165,7 @@ fn failure(error: anyhow::Error) -> Failure {
 /// Shows the progress bars of a benchmark inside a sweep, and its lines if requested.
 struct Inside<'a> {
     outer: &'a dyn EventSink,
+    warned: &'a RefCell<BTreeSet<String>>,
     show_lines: bool,
     open: Cell<usize>,
 }
@@ -170,6 +174,9 @@ impl EventSink for Inside<'_> {
     fn event(&self, event: RunEvent) {
         match &event {
             RunEvent::Status(_) if !self.show_lines => return,
+            RunEvent::Warning(note) if !self.warned.borrow_mut().insert(note.text().unwrap_or_default().to_owned()) => {
+                return;
+            }
             RunEvent::Started { .. } | RunEvent::Waiting { .. } => self.open.set(self.open.get() + 1),
             RunEvent::Finished => self.open.set(self.open.get().saturating_sub(1)),
             _ => {}

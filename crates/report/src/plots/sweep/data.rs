@@ -16,7 +16,7 @@ pub struct Combination {
 
 pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
     if !directory.is_dir() {
-        return Err(Error::Missing { path: directory.to_owned() });
+        return Err(Error::NoSweep { path: directory.to_owned() });
     }
     let mut combinations = Vec::new();
     for path in results::files_below(directory, "summary.json")? {
