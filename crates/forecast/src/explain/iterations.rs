@@ -207,11 +207,13 @@ impl<'a> Timeline<'a> {
         waits.get((waits.len() / 100).clamp(1, 5)).copied().unwrap_or(0.0)
     }
 
-    /// Finds the first refused request of each iteration, and the limit at which the engine refused it.
+    /// Finds the limit at which the engine refused the first refused request of each iteration.
     fn find_limits(&mut self) {
         let mut refused = 0.0;
         let mut at_limit = [0.0; 2];
-        for at in (0..self.iterations.len()).filter(|at| self.iterations[*at].head.is_some()) {
+        // What is full of tokens says nothing about the other limits.
+        let others = |at: &usize| self.iterations[*at].head.is_some() && !self.has_full_tokens(*at);
+        for at in (0..self.iterations.len()).filter(others) {
             let one = &self.iterations[at];
             refused += one.seconds();
             let limits = [self.is_full(one), self.has_full_cache(at)];
@@ -224,11 +226,7 @@ impl<'a> Timeline<'a> {
                 None => None,
                 Some(_) if is_limit[0] && self.is_full(one) => Some(QueueLimit::Sequences),
                 Some(_) if is_limit[1] && self.has_full_cache(at) => Some(QueueLimit::KvCache),
-                Some(head) if one.prompts.prefill > 0.0 => {
-                    let tokens = (one.decode + one.prompts).tokens() + self.remaining[head];
-                    (tokens > FULL * self.caps[2]).then_some(QueueLimit::Tokens)
-                }
-                Some(_) => None,
+                Some(_) => self.has_full_tokens(at).then_some(QueueLimit::Tokens),
             };
             // What was refused is admitted when the last sequence of the batch ends: the engine had no idle time.
             if at > 0 && self.iterations[at].is_idle && self.iterations[at - 1].blocked.is_some() {
@@ -236,6 +234,13 @@ impl<'a> Timeline<'a> {
                 self.iterations[at] = Iteration { is_idle: false, start, ..self.iterations[at] };
             }
         }
+    }
+
+    /// Whether the first refused request would not have fitted beside the prompts that began.
+    fn has_full_tokens(&self, at: usize) -> bool {
+        let one = &self.iterations[at];
+        let tokens = |head: usize| (one.decode + one.prompts).tokens() + self.remaining[head];
+        one.prompts.prefill > 0.0 && one.head.is_some_and(|head| tokens(head) > FULL * self.caps[2])
     }
 
     /// The most tokens of an iteration, where iterations with several prompts are full of them though more are queued. A
