@@ -236,7 +236,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Whether the first refused request would not have fitted beside the prompts that began.
+    /// Whether the first refused request would not have fitted in addition to the prompts that began.
     fn has_full_tokens(&self, at: usize) -> bool {
         let one = &self.iterations[at];
         let tokens = |head: usize| (one.decode + one.prompts).tokens() + self.remaining[head];
