@@ -338,6 +338,44 @@ mod tests {
     }
 
     #[test]
+    fn times_are_those_of_the_requests() {
+        let run = run(r#"{"duration": 4.0, "request_rate": 2.0, "latencies": [1.0, 2.0], "ttfts": [0.25, 0.5],
+            "itls": [[0.25, 0.5], [1.5]], "queue_times": [0.125, 0.5], "start_times": [0.0, 1.0], "errors": ["", ""],
+            "input_lens": [1, 1], "output_lens": [4, 1]}"#)
+        .unwrap();
+        for (kind, times) in [
+            (MetricKind::Ttft, vec![250.0, 500.0]),
+            (MetricKind::Itl, vec![250.0, 500.0, 1500.0]),
+            (MetricKind::E2el, vec![1000.0, 2000.0]),
+            (MetricKind::ClientQueueTime, vec![125.0, 500.0]),
+            // 0.75 s for three tokens after the first; the other response has one.
+            (MetricKind::Tpot, vec![250.0]),
+            (MetricKind::E2elIncludingClientQueue, vec![1125.0, 2500.0]),
+            (MetricKind::AudioRtf, vec![]),
+        ] {
+            assert_eq!(run.times_ms(kind), times, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_is_kept_at_nine_tenths_and_bursts_are_not_limited() {
+        let kept_up = |more: &str| run(&format!(r#"{{"request_rate": 2.0, {more}}}"#)).unwrap().kept_up();
+        let throughput = |rate: f64| kept_up(&format!(r#""request_throughput": {rate}"#));
+        assert_eq!([throughput(1.8), throughput(1.79), throughput(2.5)], [true, false, true]);
+        let steady = |unstable: bool| {
+            let steady = format!(r#"{{"version": 1, "steady_state": {{"queue_unstable": {unstable}}}}}"#);
+            kept_up(&format!(r#""request_throughput": 1.8, "tacho": {steady}"#))
+        };
+        assert_eq!([steady(true), steady(false)], [false, true]);
+        let burst = |more: &str| run(&format!(r#"{{"completed": 2, "failed": 1, {more}}}"#)).unwrap().is_burst();
+        let at_once = r#""request_rate": "inf""#;
+        assert!(burst(at_once) && !burst(r#""request_rate": 5.0"#));
+        let limited = |limit: u64| burst(&format!(r#"{at_once}, "max_concurrency": {limit}"#));
+        assert_eq!([limited(2), limited(3), limited(4)], [false, true, true]);
+        assert!(!burst(&format!(r#"{at_once}, "tacho": {{"version": 1, "sessions": {{"started": 1}}}}"#)));
+    }
+
+    #[test]
     fn brief_files_have_latencies_only() {
         let run = run(r#"{"duration": 2.0, "latencies": [0.5, 0.25], "queue_times": [0, 0]}"#).unwrap();
         assert!(run.spread("mean_e2el_ms").is_some() && run.spread("mean_ttft_ms").is_none());
