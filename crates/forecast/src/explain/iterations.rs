@@ -229,7 +229,7 @@ impl<'a> Timeline<'a> {
                 Some(_) => self.has_full_tokens(at).then_some(QueueLimit::Tokens),
             };
             // What was refused is admitted when the last sequence of the batch ends: the engine had no idle time.
-            if at > 0 && self.iterations[at].is_idle && self.iterations[at - 1].blocked.is_some() {
+            if at > 0 && self.iterations[at].is_idle && self.iterations[at - 1].blocked == Some(QueueLimit::Sequences) {
                 let start = self.iterations[at - 1].end;
                 self.iterations[at] = Iteration { is_idle: false, start, ..self.iterations[at] };
             }
