@@ -32,6 +32,8 @@ const STALL: (f64, f64) = (6.0, 0.5);
 /// Fewest iterations that were filled by a part of a prompt and so show the most tokens of one. With a relative spread up to
 /// the first, it is their median, up to the second the next power of two, as most limits are.
 const FILLED: (usize, f64, f64) = (5, 0.15, 0.4);
+/// Least part of a prompt that is taken for all of it.
+const WHOLE: f64 = 0.9;
 /// Distance from a power of two at which a limit is one.
 const NEAR_POWER: f64 = 0.08;
 
@@ -334,7 +336,12 @@ impl<'a> Timeline<'a> {
                 self.place_chunks(model, self.began[at][began], at);
             }
         }
-        let filled = || self.iterations.iter().filter(|one| one.chunk.prefill > 0.0).map(|one| one.contents().tokens());
+        let mut is_filled = vec![false; self.iterations.len()];
+        let parts =
+            (0..self.streams.len()).filter(|stream| !self.is_whole(*stream)).flat_map(|stream| &self.chunks[stream]);
+        parts.for_each(|(at, _)| is_filled[*at] = true);
+        let numbered = || self.iterations.iter().zip(&is_filled);
+        let filled = || numbered().filter(|(_, is)| **is).map(|(one, _)| one.contents().tokens());
         let middle = median(filled());
         let power = middle.max(1.0).log2().round().exp2();
         let max = match spread(filled()) / middle.max(1.0) {
@@ -344,6 +351,12 @@ impl<'a> Timeline<'a> {
             _ => return None,
         };
         (filled().count() >= FILLED.0).then_some(max)
+    }
+
+    /// Whether one earlier iteration computed the prompt: an engine that schedules ahead sends the first token an iteration
+    /// later. That says nothing of the most tokens of an iteration.
+    fn is_whole(&self, stream: usize) -> bool {
+        self.remaining[stream] < (1.0 - WHOLE) * self.streams[stream].computed() && self.chunks[stream].len() == 1
     }
 
     fn noise(&self, model: &Model<'_>) -> f64 {

@@ -47,9 +47,11 @@ impl Timeline<'_> {
         for (at, part) in (from..end).zip(parts).filter(|(_, part)| *part >= 1.0) {
             let before = cached + tokens - self.remaining[stream];
             self.iterations[at].chunk = self.iterations[at].chunk + Load::prefill(before, part);
-            self.iterations[at].blocked = Some(QueueLimit::Tokens);
             self.chunks[stream].push((at, part));
             self.remaining[stream] -= part;
+        }
+        if !self.is_whole(stream) {
+            self.chunks[stream].iter().for_each(|(at, _)| self.iterations[*at].blocked = Some(QueueLimit::Tokens));
         }
         self.admitted[stream] = self.chunks[stream][0].0;
         let rest = Load::prefill(cached + tokens - self.remaining[stream], self.remaining[stream]);
