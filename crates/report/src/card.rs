@@ -74,8 +74,11 @@ impl Metrics<'_> {
 
     fn interval(&self, key: &str) -> Option<String> {
         // A tile has no room for more than the bound.
-        let text = (self.interval)(key).map(|interval| bounds(interval).replace(", no upper bound", ""));
-        text.filter(|text| text != "–")
+        let text = |interval: Interval| match interval.low > 0.0 && interval.high.is_infinite() {
+            true => format!("≥ {}", short(interval.low)),
+            false => bounds(interval),
+        };
+        (self.interval)(key).map(text).filter(|text| text != "–")
     }
 
     fn throughput(&self, task: &Task) -> Tile {

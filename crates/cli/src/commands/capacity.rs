@@ -46,8 +46,8 @@ pub(crate) fn run(args: &CapacityArgs) -> anyhow::Result<Exit> {
     let commands = Commands::searching(&plan.sweep.supervised, simulator.as_ref(), &levels);
     let files = Files::new(experiment.clone()).of_search(store);
     let (report, answers) = sla(&plan, commands.tools(&files)).map_err(|error| match error {
-        // The advice of a sweep, to resume, does not apply, and its file of SLOs is a flag here.
-        tacho_run::experiment::Error::Ended(failure) => anyhow::anyhow!(failure.text.replace("--sla-params", "--slo")),
+        // The advice of a sweep, to resume, does not apply.
+        tacho_run::experiment::Error::Ended(failure) => anyhow::anyhow!(failure.text),
         error => error.into(),
     })?;
     screen.close();
@@ -89,6 +89,6 @@ fn plan(args: &CapacityArgs, experiment: &Path) -> anyhow::Result<SlaPlan> {
         budget: args.flags.budget,
         first_run: (variable == LoadVariable::RequestRate).then_some(FIRST_RUN * args.flags.budget),
         ramps: variable == LoadVariable::MaxConcurrency,
-        flags: SearchFlags { budget: BUDGET, seconds: BUDGET },
+        flags: SearchFlags { slo: "--slo", budget: BUDGET, seconds: BUDGET },
     })
 }

@@ -104,7 +104,7 @@ fn run_kind(
             Ok((workload(&WorkloadPlan { sweep, variable, iterations, label, at_once }, tools)?, Vec::new()))
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
-            let flags = SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" };
+            let flags = SearchFlags { slo: "--sla-params", budget: "--sla-budget", seconds: "--sla-seconds" };
             let plan =
                 SlaPlan { sweep, variable, targets, tolerance, seconds, budget, first_run: None, ramps: false, flags };
             let found = sla(&plan, tools)?;

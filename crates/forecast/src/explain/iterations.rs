@@ -353,8 +353,8 @@ impl<'a> Timeline<'a> {
         (filled().count() >= FILLED.0).then_some(max)
     }
 
-    /// Whether one earlier iteration computed the prompt: an engine that schedules ahead sends the first token an iteration
-    /// later. That says nothing of the most tokens of an iteration.
+    /// Whether one earlier iteration computed the prompt: its first token was sent late, or the engine schedules ahead. That
+    /// says nothing of the most tokens of an iteration.
     fn is_whole(&self, stream: usize) -> bool {
         self.remaining[stream] < (1.0 - WHOLE) * self.streams[stream].computed() && self.chunks[stream].len() == 1
     }

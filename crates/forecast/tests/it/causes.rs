@@ -3,11 +3,11 @@
 
 use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
-use tacho_core::{ServerTimes, Timestamp};
+use tacho_core::{ServerTimes, Timestamp, json::Value};
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};
 use tacho_forecast::explain::{KnownModel, explain};
 use tacho_forecast::fit::Traced;
-use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Parts};
+use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Parts, QueueLimit};
 use tacho_metrics::{Attribution, Gaps, RareFields, Sample};
 
 use crate::planted::{planted, traced};
@@ -471,6 +471,24 @@ fn a_batch_that_begins_when_another_ends_was_queued() {
     let found = explained(traced);
     let mean = |part: Part| found.requests[8..].iter().map(|one| one.ttft[part] as f64 / 1e9).sum::<f64>() / 112.0;
     assert!(mean(Part::Queue) > 0.4 && mean(Part::FrontEnd) < 0.08, "{:?}", found.breakdown(Explained::MeanTtft));
+}
+
+/// A recorded run of the simulator with a limit of 8,192 tokens: one iteration computes every prompt, and tokens that were sent
+/// late show it an iteration early.
+#[test]
+fn prompts_that_are_computed_an_iteration_early_show_no_limit() {
+    let recording = tacho_core::json::parse(include_str!("sim_open.json")).unwrap();
+    let request = |row: &Value| {
+        let row: Vec<f64> = row.as_list().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+        let tokens = row[2..].iter().scan(row[0] / 1e5, |at, gap| {
+            *at += gap / 1e5;
+            Some(*at)
+        });
+        Traced { sent: row[0] / 1e5, prompt: row[1] as u64, tokens: tokens.collect() }
+    };
+    let found = explained(recording.get("requests").unwrap().as_list().unwrap().iter().map(request));
+    let (_, seconds, tokens) = found.limits.iter().find(|(limit, ..)| *limit == QueueLimit::Tokens).unwrap();
+    assert!(*seconds == 0.0 && tokens.is_infinite(), "{tokens} tokens for {seconds} s");
 }
 
 /// What responses say of themselves is kept by request, and the parts that were found agree with it.

@@ -31,12 +31,13 @@ pub struct SlaPlan {
     pub first_run: Option<f64>,
     /// Whether the client can start its users one after the other (`--concurrency-ramp-up`).
     pub ramps: bool,
-    /// The flags that extend the search and its runs, for messages.
+    /// The flags that have the SLOs and that extend the search and its runs, for messages.
     pub flags: SearchFlags,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct SearchFlags {
+    pub slo: &'static str,
     pub budget: &'static str,
     pub seconds: &'static str,
 }

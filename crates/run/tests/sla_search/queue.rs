@@ -304,7 +304,7 @@ pub(crate) fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaP
         budget: USUAL,
         first_run: None,
         ramps: false,
-        flags: SearchFlags { budget: "--sla-budget", seconds: "--sla-seconds" },
+        flags: SearchFlags { slo: "--sla-params", budget: "--sla-budget", seconds: "--sla-seconds" },
     }
 }
 

@@ -218,7 +218,7 @@ impl Pair<'_> {
             Part::Steady => steady(criterion, run),
             Part::Whole => run.number(&criterion.metric),
         };
-        required(value, &criterion.metric, "--sla-params")
+        required(value, &criterion.metric, self.plan.flags.slo)
     }
 
     /// Requests or sessions completed per second in the first run of a load.
