@@ -15,6 +15,7 @@ mod format;
 mod frames;
 mod images;
 mod kind;
+mod members;
 mod messages;
 mod payload;
 mod realtime;

@@ -1,10 +1,13 @@
 //! Responses of generated audio, as bytes or in events.
 
+use std::ops::Range;
+
 use tacho_core::{AudioFormat, Failure, FailureKind, Media, Observation, Outcome, Timestamp};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
+use super::members::{Members, members};
 use super::row::{error_in_stream, excerpt, malformed};
-use super::scan::{Cursor, NotJson, unescape, whole};
+use super::scan::{Cursor, unescape};
 use super::{Flow, sse::Standard, wav::Start};
 use crate::base64;
 
@@ -86,7 +89,7 @@ impl AudioDecoder {
         if data.trim_ascii().is_empty() {
             return Ok(());
         }
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        let (event, ..) = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
         error_in_stream(event.error, data)?;
         if let Some(usage) = &event.usage {
             usage.note(row);
@@ -187,36 +190,15 @@ impl AudioDecoder {
     }
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    audio: TextField,
-    usage: Option<UsageField>,
-    error: Option<std::ops::Range<usize>>,
-    is_last: bool,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Self, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event::default();
-            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
-            Ok(event)
-        })
-    }
-
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"type" => {
-                let start = cursor.at;
-                cursor.skip()?;
-                self.is_last = cursor.slice(start..cursor.at) == br#""speech.audio.done""#;
-            }
-            b"audio" | b"delta" => self.audio = read_text(cursor)?,
-            b"usage" => self.usage = read_usage(cursor, UsageNames::Responses)?,
-            b"error" => self.error = cursor.truthy_span()?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    struct Event {
+        audio: TextField = b"audio" | b"delta" => read_text,
+        usage: Option<UsageField>,
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+        is_last: bool,
+    } else |event, cursor| {
+        b"type" => event.is_last = read_word(cursor)? == b"speech.audio.done",
+        b"usage" => event.usage = read_usage(cursor, UsageNames::Responses)?,
     }
 }
 

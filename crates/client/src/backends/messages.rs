@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use tacho_core::json::{Dict, Value, parse};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
+use tacho_core::{Failure, Observation, Outcome, Request, Timestamp, dict};
 
 use super::chat::{self, Call, Message};
-use super::event::{TextField, read_text};
-use super::row::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
-use super::scan::{Cursor, Kind, NotJson, unescape, whole};
+use super::event::{TextField, read_text, read_word};
+use super::members::{members, object};
+use super::row::{Reasoning, error_in_stream, note_answer, note_token, outcome, push_text};
+use super::scan::{Cursor, NotJson, unescape};
 use super::{PayloadSpec, reply};
 
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
@@ -113,14 +114,12 @@ impl MessagesDecoder {
     }
 
     pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
-        if !event.is_object {
-            return Err(malformed("an event is not an object", data));
-        }
+        let (event, impossible): (Event, _) = object("an event", data)?;
         error_in_stream(event.error.clone(), data)?;
         event.usage.note(row);
+        row.impossible_usage |= impossible;
         match event.kind {
-            EventKind::Delta => self.delta(&event, data, timestamp, row),
+            EventKind::Delta => self.delta(&event.delta, data, timestamp, row),
             EventKind::Stop => {
                 self.ended = true;
                 Ok(())
@@ -137,12 +136,12 @@ impl MessagesDecoder {
     /// Handles a fragment of text, of reasoning or of a tool's input; signatures are ignored.
     fn delta(
         &mut self,
-        event: &Event,
+        delta: &Delta,
         data: &[u8],
         timestamp: Timestamp,
         row: &mut Observation,
     ) -> Result<(), Failure> {
-        match (&event.text, &event.thinking, &event.partial_json) {
+        match (&delta.text, &delta.thinking, &delta.partial_json) {
             (TextField::Missing, TextField::Missing, TextField::Missing) => return Ok(()),
             (TextField::Missing, TextField::Missing, json) => {
                 note_token(row, timestamp, json.has_characters());
@@ -172,17 +171,9 @@ impl MessagesDecoder {
 
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
-        if row.chunks.is_empty() {
-            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
-        }
-        if !self.ended {
-            let message = format!("the stream ended without message_stop after {} token events", row.chunks.len());
-            return Outcome::failed(FailureKind::Truncated, message);
-        }
-        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
-            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
-        }
-        Outcome::Complete
+        outcome(row, |events| {
+            (!self.ended).then(|| format!("the stream ended without message_stop after {events} token events"))
+        })
     }
 }
 
@@ -196,95 +187,62 @@ enum EventKind {
     Other,
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    is_object: bool,
-    kind: EventKind,
-    text: TextField,
-    thinking: TextField,
-    partial_json: TextField,
-    usage: MessageUsage,
-    error: Option<Range<usize>>,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Event, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
-            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
-            event.usage.impossible = cursor.met_impossible;
-            Ok(event)
+impl EventKind {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
+        Ok(match read_word(cursor)? {
+            b"content_block_start" => EventKind::Start,
+            b"content_block_delta" => EventKind::Delta,
+            b"message_stop" => EventKind::Stop,
+            b"error" => EventKind::Error,
+            _ => EventKind::Other,
         })
     }
+}
 
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"type" => {
-                self.kind = match read_text(cursor)? {
-                    TextField::Text(name) => match cursor.slice(name.span) {
-                        b"content_block_start" => EventKind::Start,
-                        b"content_block_delta" => EventKind::Delta,
-                        b"message_stop" => EventKind::Stop,
-                        b"error" => EventKind::Error,
-                        _ => EventKind::Other,
-                    },
-                    _ => EventKind::Other,
-                }
-            }
-            b"delta" => cursor.members_if_object(|cursor, key| {
-                match key {
-                    b"text" => self.text = read_text(cursor)?,
-                    b"thinking" => self.thinking = read_text(cursor)?,
-                    b"partial_json" => self.partial_json = read_text(cursor)?,
-                    _ => drop(cursor.skip()?),
-                }
-                Ok(())
-            })?,
-            b"message" => cursor.member_if_object(b"usage", |cursor| self.usage.read(cursor))?,
-            b"usage" => self.usage.read(cursor)?,
-            b"error" => self.error = cursor.truthy_span()?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    struct Event {
+        kind: EventKind = b"type" => EventKind::read,
+        delta: Delta,
+        usage: MessageUsage,
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+    } else |event, cursor| {
+        b"delta" => event.delta.update(cursor)?,
+        b"message" => cursor.member_if_object(b"usage", |cursor| event.usage.update(cursor))?,
+        b"usage" => event.usage.update(cursor)?,
     }
 }
 
-/// Usage in this protocol: the input tokens exclude cached ones.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub(super) struct MessageUsage {
-    input: Option<u64>,
-    cache_read: Option<u64>,
-    cache_written: Option<u64>,
-    output: Option<u64>,
-    impossible: bool,
+members! {
+    struct Delta {
+        text: TextField = b"text" => read_text,
+        thinking: TextField = b"thinking" => read_text,
+        partial_json: TextField = b"partial_json" => read_text,
+    }
+}
+
+members! {
+    /// Usage in this protocol: the input tokens exclude cached ones.
+    struct MessageUsage {
+        input: Option<u64> = b"input_tokens" => Cursor::count,
+        cache_read: Option<u64> = b"cache_read_input_tokens" => Cursor::count,
+        cache_written: Option<u64> = b"cache_creation_input_tokens" => Cursor::count,
+        output: Option<u64> = b"output_tokens" => Cursor::count,
+    }
 }
 
 impl MessageUsage {
-    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), NotJson> {
-        cursor.members_if_object(|cursor, key| {
-            match key {
-                b"input_tokens" => self.input = cursor.count()?,
-                b"cache_read_input_tokens" => self.cache_read = cursor.count()?,
-                b"cache_creation_input_tokens" => self.cache_written = cursor.count()?,
-                b"output_tokens" => self.output = cursor.count()?,
-                _ => drop(cursor.skip()?),
-            }
-            Ok(())
-        })
-    }
-
     fn note(&self, row: &mut Observation) {
         let cached = self.cache_read.unwrap_or(0) + self.cache_written.unwrap_or(0);
         row.usage.prompt_tokens = self.input.map(|input| input + cached).or(row.usage.prompt_tokens);
         row.usage.completion_tokens = self.output.or(row.usage.completion_tokens);
         row.usage.cached_tokens = self.cache_read.or(row.usage.cached_tokens);
-        row.impossible_usage |= self.impossible;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::FailureKind;
 
     fn text(body: &Dict) -> String {
         tacho_core::json::dumps(&Value::Dict(body.clone()))

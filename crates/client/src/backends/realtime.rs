@@ -5,9 +5,10 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, bounded::Pause};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
+use super::members::{Members, members};
 use super::row::{error_in_stream, excerpt, malformed, note_token, push_text};
-use super::scan::{Cursor, Kind, NotJson, whole};
+use super::scan::{Cursor, Kind, NotJson};
 use super::{Flow, PayloadSpec, audio};
 use crate::base64;
 use crate::websocket::{self, Message, PONG, Reader, TEXT, push_frame};
@@ -150,7 +151,8 @@ impl Events {
     /// Handles an event. Texts without characters are no token events: a model for live audio generates one for every
     /// piece of audio.
     fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<Flow, Failure> {
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        let not_json = |_| malformed("an event is not JSON", data);
+        let (event, Kind::Object, _) = Event::read(data).map_err(not_json)? else { return Err(not_json(NotJson)) };
         match event.kind {
             EventKind::Created => self.is_ready = true,
             EventKind::Delta => push(&event.delta, data, timestamp, row)?,
@@ -190,48 +192,29 @@ enum EventKind {
     Other,
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    kind: EventKind,
-    delta: TextField,
-    text: TextField,
-    usage: UsageField,
-    /// The value of a truthy `error`.
-    error: Option<Range<usize>>,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Event, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event::default();
-            if cursor.kind()? != Kind::Object {
-                return Err(NotJson);
-            }
-            cursor.members(|cursor, key| event.member(cursor, key))?;
-            Ok(event)
+impl EventKind {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
+        Ok(match read_word(cursor)? {
+            b"session.created" => EventKind::Created,
+            b"transcription.delta" => EventKind::Delta,
+            b"transcription.done" => EventKind::Done,
+            b"error" => EventKind::Error,
+            _ => EventKind::Other,
         })
     }
+}
 
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"type" => {
-                let TextField::Text(name) = read_text(cursor)? else { return Ok(()) };
-                self.kind = match cursor.slice(name.span) {
-                    b"session.created" => EventKind::Created,
-                    b"transcription.delta" => EventKind::Delta,
-                    b"transcription.done" => EventKind::Done,
-                    b"error" => EventKind::Error,
-                    _ => EventKind::Other,
-                };
-            }
-            b"delta" => self.delta = read_text(cursor)?,
-            b"text" => self.text = read_text(cursor)?,
-            b"usage" if cursor.kind()? == Kind::Object => {
-                self.usage = read_usage(cursor, UsageNames::Choices)?.unwrap_or_default();
-            }
-            b"error" => self.error = cursor.truthy_span()?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    struct Event {
+        kind: EventKind = b"type" => EventKind::read,
+        delta: TextField = b"delta" => read_text,
+        text: TextField = b"text" => read_text,
+        usage: UsageField,
+        /// The value of a truthy `error`.
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+    } else |event, cursor| {
+        b"usage" if cursor.kind()? == Kind::Object => {
+            event.usage = read_usage(cursor, UsageNames::Choices)?.unwrap_or_default();
+        },
     }
 }

@@ -5,9 +5,10 @@ use std::ops::Range;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
-use super::row::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
-use super::scan::{Cursor, Kind, NotJson, whole};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
+use super::members::{members, object};
+use super::row::{Reasoning, excerpt, note_answer, note_token, push_text};
+use super::scan::{Cursor, NotJson};
 use super::{PayloadSpec, Rules, chat::Message, reply};
 
 /// vLLM's message; the missing spaces are upstream's.
@@ -90,10 +91,7 @@ impl ResponsesDecoder {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
-        if !event.is_object {
-            return Err(malformed("an event is not an object", data));
-        }
+        let (event, _): (Event, _) = object("an event", data)?;
         match event.kind {
             EventKind::Text => {
                 let content = event.delta.has_characters();
@@ -175,57 +173,33 @@ enum EventKind {
 }
 
 impl EventKind {
-    fn of(name: &[u8]) -> Self {
-        match name {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, NotJson> {
+        Ok(match read_word(cursor)? {
             b"response.output_text.delta" => EventKind::Text,
             b"response.reasoning_text.delta" => EventKind::Reasoning,
             b"response.completed" | b"response.incomplete" => EventKind::End,
             b"error" | b"response.failed" | b"response.cancelled" => EventKind::Error,
             name if name.ends_with(b".delta") => EventKind::Untimed,
             _ => EventKind::Other,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Event {
-    is_object: bool,
-    kind: EventKind,
-    delta: TextField,
-    /// The value of a truthy `error`.
-    error: Option<Range<usize>>,
-    usage: UsageField,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Event, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
-            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
-            Ok(event)
         })
     }
+}
 
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"type" => {
-                self.kind = match read_text(cursor)? {
-                    TextField::Text(name) => EventKind::of(cursor.slice(name.span)),
-                    _ => EventKind::Other,
-                }
-            }
-            b"delta" => self.delta = read_text(cursor)?,
-            b"error" => self.error = cursor.truthy_span()?,
-            b"response" => {
-                self.usage = UsageField::default();
-                cursor.member_if_object(b"usage", |cursor| {
-                    self.usage = read_usage(cursor, UsageNames::Responses)?.unwrap_or_default();
-                    Ok(())
-                })?;
-            }
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    struct Event {
+        kind: EventKind = b"type" => EventKind::read,
+        delta: TextField = b"delta" => read_text,
+        /// The value of a truthy `error`.
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+        usage: UsageField,
+    } else |event, cursor| {
+        b"response" => {
+            event.usage = UsageField::default();
+            cursor.member_if_object(b"usage", |cursor| {
+                event.usage = read_usage(cursor, UsageNames::Responses)?.unwrap_or_default();
+                Ok(())
+            })?;
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, Observation, Timestamp, secret::ServerText};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, secret::ServerText};
 
 use super::{event::TextField, scan::unescape};
 
@@ -63,6 +63,21 @@ pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Resul
     match error {
         Some(span) => Err(Failure { kind: FailureKind::ErrorInStream, message: excerpt(&data[span]) }),
         None => Ok(()),
+    }
+}
+
+/// The outcome of a stream after its body has ended as framed; `cut` says that it lacks its end, given the number of token
+/// events.
+pub(super) fn outcome(row: &Observation, cut: impl FnOnce(usize) -> Option<String>) -> Outcome {
+    if row.chunks.is_empty() {
+        return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+    }
+    match cut(row.chunks.len()) {
+        Some(message) => Outcome::failed(FailureKind::Truncated, message),
+        None if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 => {
+            Outcome::failed(FailureKind::Empty, "the stream ended without any content")
+        }
+        None => Outcome::Complete,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Converts the events of a stream into the timestamps, text and outcome of a row.
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome, ServerTimes, Timestamp, TokenCountSource};
+use tacho_core::{Failure, Observation, Outcome, ServerTimes, Timestamp, TokenCountSource};
 
 use super::event::{Choices, Event, Shape, TextField, UsageField};
 use super::format::{ResponseFormat, Rules};
-use super::row::{NO_TOKEN, Reasoning, check_finish, error_in_stream, malformed, note_answer, note_token, push_text};
+use super::row::{Reasoning, check_finish, error_in_stream, malformed, note_answer, note_token, outcome, push_text};
 use super::{BackendKind, Expected, reply, template::Template};
 
 #[derive(Debug)]
@@ -211,23 +211,14 @@ impl StreamDecoder {
     /// The outcome, after the body has ended as framed.
     pub fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
-        if row.chunks.is_empty() {
-            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+        let (complete, no_end) = (self.finished >= self.choices, "without [DONE] and without a finish reason");
+        match self.rules {
+            Rules::Vllm if !row.chunks.is_empty() => Outcome::Complete,
+            _ => outcome(row, |events| {
+                (self.needs_framed_end() && !complete)
+                    .then(|| format!("the stream ended {no_end} after {events} token events"))
+            }),
         }
-        if self.rules == Rules::Vllm {
-            return Outcome::Complete;
-        }
-        if self.needs_framed_end() && self.finished < self.choices {
-            let message = format!(
-                "the stream ended without [DONE] and without a finish reason after {} token events",
-                row.chunks.len()
-            );
-            return Outcome::failed(FailureKind::Truncated, message);
-        }
-        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
-            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
-        }
-        Outcome::Complete
     }
 }
 

@@ -1,10 +1,13 @@
 //! Text Generation Inference: the body, and a token stream whose last event has the complete text.
 
+use std::ops::Range;
+
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict, json::Dict};
 
 use super::event::{TextField, member_count, read_text};
-use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
-use super::scan::{Cursor, Kind, NotJson, whole};
+use super::members::{members, object};
+use super::row::{NO_TOKEN, error_in_stream, note_token, push_text};
+use super::scan::Cursor;
 use super::{Expected, PayloadSpec, Rules};
 
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
@@ -40,10 +43,7 @@ impl TgiDecoder {
     }
 
     pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
-        if !event.is_object {
-            return Err(malformed("an event is not an object", data));
-        }
+        let (event, impossible): (Event, _) = object("an event", data)?;
         if self.rules == Rules::Standard {
             error_in_stream(event.error, data)?;
         }
@@ -59,7 +59,7 @@ impl TgiDecoder {
         };
         row.usage.completion_tokens =
             event.generated_tokens.filter(|_| self.rules == Rules::Standard).or(self.fixed_tokens);
-        row.impossible_usage |= event.impossible;
+        row.impossible_usage |= impossible;
         Ok(())
     }
 
@@ -77,41 +77,22 @@ impl TgiDecoder {
     }
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    is_object: bool,
-    generated_text: TextField,
-    mentions_text: bool,
-    token_has_text: bool,
-    generated_tokens: Option<u64>,
-    impossible: bool,
-    error: Option<std::ops::Range<usize>>,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Event, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
-            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
-            event.impossible = cursor.met_impossible;
-            Ok(event)
-        })
-    }
-
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"generated_text" => {
-                self.mentions_text = true;
-                self.generated_text = read_text(cursor)?;
-            }
-            b"token" => cursor.member_if_object(b"text", |cursor| {
-                self.token_has_text = read_text(cursor)?.has_characters();
-                Ok(())
-            })?,
-            b"details" => self.generated_tokens = member_count(cursor, b"generated_tokens")?,
-            b"error" => self.error = cursor.truthy_span()?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    struct Event {
+        generated_text: TextField,
+        mentions_text: bool,
+        token_has_text: bool,
+        generated_tokens: Option<u64>,
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+    } else |event, cursor| {
+        b"generated_text" => {
+            event.mentions_text = true;
+            event.generated_text = read_text(cursor)?;
+        },
+        b"token" => cursor.member_if_object(b"text", |cursor| {
+            event.token_has_text = read_text(cursor)?.has_characters();
+            Ok(())
+        })?,
+        b"details" => event.generated_tokens = member_count(cursor, b"generated_tokens")?,
     }
 }

@@ -1,10 +1,13 @@
 //! Triton with TensorRT-LLM: the body, and a stream of texts.
 
+use std::ops::Range;
+
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, json::Dict};
 
 use super::event::{TextField, read_text};
+use super::members::{Members, members};
 use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
-use super::scan::{Kind, NotJson, whole};
+use super::scan::{Cursor, Kind, NotJson};
 use super::{PayloadSpec, Rules};
 
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
@@ -30,7 +33,8 @@ impl TrtLlmDecoder {
     }
 
     pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
-        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        let not_json = |_| malformed("an event is not JSON", data);
+        let (event, Kind::Object, _) = Event::read(data).map_err(not_json)? else { return Err(not_json(NotJson)) };
         if self.rules == Rules::Standard {
             error_in_stream(event.error, data)?;
         }
@@ -51,28 +55,9 @@ impl TrtLlmDecoder {
     }
 }
 
-#[derive(Debug, Default)]
-struct Event {
-    text_output: TextField,
-    error: Option<std::ops::Range<usize>>,
-}
-
-impl Event {
-    fn read(data: &[u8]) -> Result<Event, NotJson> {
-        whole(data, |cursor| {
-            let mut event = Event::default();
-            if cursor.kind()? != Kind::Object {
-                return Err(NotJson);
-            }
-            cursor.members(|cursor, key| {
-                match key {
-                    b"text_output" => event.text_output = read_text(cursor)?,
-                    b"error" => event.error = cursor.truthy_span()?,
-                    _ => drop(cursor.skip()?),
-                }
-                Ok(())
-            })?;
-            Ok(event)
-        })
+members! {
+    struct Event {
+        text_output: TextField = b"text_output" => read_text,
+        error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
     }
 }

@@ -5,51 +5,32 @@ use std::ops::Range;
 use tacho_core::{Drafts, ServerTimes};
 
 use super::event::{TextField, UsageField, UsageNames, read_finish, read_metrics, read_text, read_usage};
-use super::scan::{Cursor, Kind, NotJson, whole};
+use super::members::members;
+use super::scan::{Cursor, Kind, NotJson};
 
-/// The relevant members of such a response, for all protocols.
-#[derive(Debug, Default)]
-pub(super) struct TextResponse {
-    pub(super) is_object: bool,
-    pub(super) error: Option<Range<usize>>,
-    pub(super) has_choices: bool,
-    /// The text of the first choice: `text`, or `content` of its message.
-    pub(super) choice_text: TextField,
-    /// The finish reason, if it is an error.
-    pub(super) error_finish: Option<Range<usize>>,
-    /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
-    pub(super) text: TextField,
-    /// The texts of the messages in `output` (responses), or of the blocks in `content` (messages).
-    pub(super) output: Vec<TextField>,
-    pub(super) usage: UsageField,
-    pub(super) drafts: Option<Drafts>,
-    pub(super) times: ServerTimes,
-}
-
-impl TextResponse {
-    pub(super) fn read(body: &[u8]) -> Result<Self, NotJson> {
-        whole(body, |cursor| {
-            let mut response = TextResponse { is_object: cursor.kind()? == Kind::Object, ..TextResponse::default() };
-            cursor.members_if_object(|cursor, key| response.member(cursor, key))?;
-            Ok(response)
-        })
-    }
-
-    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
-        match key {
-            b"metrics" | b"timings" => (self.drafts, self.times) = read_metrics(cursor)?,
-            b"usage" => self.usage = read_either_usage(cursor)?,
-            b"error" => self.error = cursor.truthy_span()?,
-            b"choices" => {
-                self.has_choices = true;
-                (self.choice_text, self.error_finish) = first_choice(cursor)?;
-            }
-            b"text" => self.text = first_text(cursor)?,
-            b"output" => self.output = output_texts(cursor)?,
-            b"content" => push_block_texts(cursor, &mut self.output)?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
+members! {
+    /// The relevant members of such a response, for all protocols.
+    pub(super) struct TextResponse {
+        pub(super) error: Option<Range<usize>> = b"error" => Cursor::truthy_span,
+        pub(super) has_choices: bool,
+        /// The text of the first choice: `text`, or `content` of its message.
+        pub(super) choice_text: TextField,
+        /// The finish reason, if it is an error.
+        pub(super) error_finish: Option<Range<usize>>,
+        /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
+        pub(super) text: TextField = b"text" => first_text,
+        /// The texts of the messages in `output` (responses), or of the blocks in `content` (messages).
+        pub(super) output: Vec<TextField> = b"output" => output_texts,
+        pub(super) usage: UsageField = b"usage" => read_either_usage,
+        pub(super) drafts: Option<Drafts>,
+        pub(super) times: ServerTimes,
+    } else |response, cursor| {
+        b"metrics" | b"timings" => (response.drafts, response.times) = read_metrics(cursor)?,
+        b"choices" => {
+            response.has_choices = true;
+            (response.choice_text, response.error_finish) = first_choice(cursor)?;
+        },
+        b"content" => push_block_texts(cursor, &mut response.output)?,
     }
 }
 

@@ -7,6 +7,7 @@ use tacho_core::{Failure, FailureKind, Media, Observation, Outcome, Task};
 use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
+use super::members::object;
 use super::row::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::unstreamed::TextResponse;
@@ -136,10 +137,7 @@ impl WholeDecoder {
     /// Decodes a generated text. Reasoning or tool calls alone count as a response, as the token count shows.
     fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         self.check_body(body)?;
-        let response = TextResponse::read(body).map_err(|_| malformed("the response is not JSON", body))?;
-        if !response.is_object {
-            return Err(malformed("the response is not an object", body));
-        }
+        let (response, _): (TextResponse, _) = object("the response", body)?;
         if self.rules == Rules::Standard {
             error_in_stream(response.error.clone(), body)?;
             check_finish(response.error_finish.clone(), body)?;

@@ -7,7 +7,7 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCou
 use super::Declared;
 use super::program::{Found, Hit};
 use super::spec::{ResponseSpec, Tokens, Use};
-use crate::backends::row::{NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token};
+use crate::backends::row::{Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token, outcome};
 use crate::backends::scan::{Cursor, Kind, unescape};
 use crate::{backends::Expected, backends::template::Template};
 
@@ -312,18 +312,10 @@ impl DeclaredDecoder {
     /// The outcome of a stream, after the body has ended as framed.
     pub(in crate::backends) fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.settle_counts(row);
-        if row.chunks.is_empty() {
-            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
-        }
-        if self.response.has_end_mark && !self.done && !self.finished && !self.end_marker_optional {
-            let events = row.chunks.len();
-            let message = format!("the stream ended without its end mark after {events} token events");
-            return Outcome::failed(FailureKind::Truncated, message);
-        }
-        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
-            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
-        }
-        Outcome::Complete
+        let is_cut = self.response.has_end_mark && !self.done && !self.finished && !self.end_marker_optional;
+        outcome(row, |events| {
+            is_cut.then(|| format!("the stream ended without its end mark after {events} token events"))
+        })
     }
 
     fn settle_counts(&mut self, row: &mut Observation) {
