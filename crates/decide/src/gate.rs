@@ -191,9 +191,8 @@ pub fn judge(
     new: &[StoredRun],
     terms: Terms,
 ) -> Result<(Failures, Vec<Decision>), Error> {
-    let rules = with_outputs(rules, base, new);
-    let effects = rules.iter().map(|rule| compare(&rule.key, base, new, terms)).collect::<Result<_, _>>()?;
-    Ok(decide(&rules, failures.judge(base, new), effects, terms.confidence))
+    let effect = |rule: &Rule| compare(&rule.key, base, new, terms);
+    decide(&with_outputs(rules, base, new), failures.judge(base, new), effect, terms.confidence)
 }
 
 /// Judges pairs of runs of the same requests, in the order of measurement, by all rules. The family-wise false-positive
@@ -205,17 +204,17 @@ pub fn judge_pairs(
     new: &[StoredRun],
     confidence: Confidence,
 ) -> Result<(Failures, Vec<Decision>), Error> {
-    let rules = with_outputs(rules, base, new);
-    let effects = rules.iter().map(|rule| compare_pairs(&rule.key, base, new, confidence)).collect::<Result<_, _>>()?;
-    Ok(decide(&rules, failures.judge(base, new).at_look(base.len()), effects, confidence))
+    let effect = |rule: &Rule| compare_pairs(&rule.key, base, new, confidence);
+    decide(&with_outputs(rules, base, new), failures.judge(base, new).at_look(base.len()), effect, confidence)
 }
 
 fn decide(
     rules: &[Rule],
     mut failures: Failures,
-    effects: Vec<Effect>,
+    effect: impl Fn(&Rule) -> Result<Effect, Error>,
     level: Confidence,
-) -> (Failures, Vec<Decision>) {
+) -> Result<(Failures, Vec<Decision>), Error> {
+    let effects: Vec<Effect> = rules.iter().map(effect).collect::<Result<_, _>>()?;
     let beyond = |at: usize, confidence: Confidence| {
         let min = effects[at].harm_bounds(confidence, 1.0);
         min.is_some_and(|(min, _)| min > rules[at].allowance(&effects[at]))
@@ -235,7 +234,7 @@ fn decide(
         open.retain(|&at| !beyond(at, confidence));
         let failing = more_fail && failures.chance < (1.0 - confidence.share()) / 2.0;
         if failing {
-            failures.beyond_chance();
+            failures.judgment = Judgment::Beyond;
             more_fail = false;
         }
         if open.is_empty() || (open.len() == found && !failing) {
@@ -253,7 +252,7 @@ fn decide(
         let remedy = (judgment == Judgment::Inconclusive).then(|| remedy(rule, &effect, (level, stricter)));
         Decision { rule: rule.clone(), effect, judgment, alone: alone[at], remedy }
     });
-    (failures, decisions.collect())
+    Ok((failures, decisions.collect()))
 }
 
 fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgment {

@@ -191,7 +191,7 @@ impl Search<'_> {
     /// The result of these runs.
     pub fn outcome(&self, runs: &[Measurement]) -> Outcome {
         let mut levels = bracket::summarize(runs);
-        let failing = bracket::first_failing(&levels);
+        let failing = levels.iter().find(|level| !level.passes()).map(|level| level.level);
         let estimate = match self.model {
             Model::Monotone => bracket::estimate(&levels),
             Model::OpenLoop { .. } | Model::ClosedLoop => self.sampled(runs),

@@ -68,11 +68,6 @@ impl<'a> Drive<'a> {
             _ => self.drain_timeout,
         }
     }
-
-    /// Why the run would have ended early.
-    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
-        self.stop.reason().or(self.duration.map(|_| StopReason::Duration))
-    }
 }
 
 /// The part of a limit that worker `id` of `of` gets.

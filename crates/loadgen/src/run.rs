@@ -200,7 +200,8 @@ fn collect(
             let timed_out = plan.duration.is_some_and(|duration| plan.clock.now() >= origin + duration);
             let over = timed_out || plan.stop.draining();
             let short = received < plan.timeline.len() && (over || !dependent) || plan.supply.is_some();
-            driven.ended = plan.stop_reason().filter(|_| short || aborted);
+            driven.ended =
+                plan.stop.reason().or(plan.duration.map(|_| StopReason::Duration)).filter(|_| short || aborted);
             return driven;
         }
     }

@@ -93,7 +93,7 @@ fn plan(
             (false, true) => Profiling::Calls,
             (false, false) => Profiling::Torch,
         },
-        hash: revision(&settings.base),
+        hash: crate::git::git(&settings.base, &["rev-parse", "HEAD"]).unwrap_or_default(),
         directory: directory.to_owned(),
         dry_run: args.dry_run,
         serve_cmd,
@@ -192,9 +192,4 @@ fn unused(all: &Path) -> anyhow::Result<PathBuf> {
 
 fn timestamp() -> String {
     jiff::Zoned::now().strftime("%Y_%m_%d_%H_%M").to_string()
-}
-
-/// The Git revision checked out at the results directory; empty outside of a repository.
-fn revision(base: &Path) -> String {
-    crate::git::git(base, &["rev-parse", "HEAD"]).unwrap_or_default()
 }

@@ -180,13 +180,12 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
     tacho_report::out().write_all(text.as_bytes())?;
     match result {
         _ if result.interrupted => Ok(Exit::Interrupted),
-        _ if result.samples.is_empty() => bail!("no exchange succeeded{}", first_failure(result)),
+        _ if result.samples.is_empty() => {
+            let first = result.failures.first().map(|(reason, _)| format!("; the first failure: {reason}"));
+            bail!("no exchange succeeded{}", first.unwrap_or_default())
+        }
         _ => Ok(Exit::Done),
     }
-}
-
-fn first_failure(result: &MultiTurnResult) -> String {
-    result.failures.first().map_or_else(String::new, |(reason, _)| format!("; the first failure: {reason}"))
 }
 
 /// How conversations ended, which vLLM's script does not report.

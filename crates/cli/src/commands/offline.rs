@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
                 namespace
             })?;
         }
-        measured.log.finish(closing(record));
+        measured.log.finish(dict! { "text": report::text(record), "result": report::json(record) });
         print(&report::text(record))?;
         let log = args.log.as_deref().map(Path::new);
         match (&record.measured, output) {
@@ -333,11 +333,6 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     make_directory(directory, "--output-json")?;
     anyhow::ensure!(!path.is_dir(), "{} is a directory, not a file: check --output-json", path.display());
     Ok(Some(path))
-}
-
-/// The log's summary, written after the last measurement: report and result file.
-fn closing(record: &OfflineRecord) -> Dict {
-    dict! { "text": report::text(record), "result": report::json(record) }
 }
 
 pub(crate) fn latency(args: &LatencyArgs) -> anyhow::Result<Exit> {

@@ -67,9 +67,4 @@ impl Failures {
         // Without failures there is nothing to test, and the other rules need no correction for it.
         self.max.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgment == Judgment::Within
     }
-
-    /// Marks the increase of failures as significant.
-    pub(super) fn beyond_chance(&mut self) {
-        self.judgment = Judgment::Beyond;
-    }
 }

@@ -120,10 +120,6 @@ pub(super) fn summarize(runs: &[Measurement]) -> Vec<LoadLevel> {
     sorted.chunk_by(|one, other| one.level == other.level).map(LoadLevel::of).collect()
 }
 
-pub(super) fn first_failing(levels: &[LoadLevel]) -> Option<f64> {
-    levels.iter().find(|level| !level.passes()).map(|level| level.level)
-}
-
 /// The largest passing load below the first failing one, and that one.
 fn bracket(levels: &[LoadLevel]) -> (Option<&LoadLevel>, Option<&LoadLevel>) {
     let at = levels.iter().position(|level| !level.passes()).unwrap_or(levels.len());

@@ -102,13 +102,10 @@ fn check_kinds(sides: &[Side]) -> Result<(), Error> {
     let Some(other) = others.iter().find(|other| !other.kinds().iter().any(|kind| kinds.contains(kind))) else {
         return Ok(());
     };
-    let named = |side: &Side| (side.label.clone(), words(&side.kinds()));
+    let words = |side: &Side| side.kinds().iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" and ");
+    let named = |side: &Side| (side.label.clone(), words(side));
     let ((base, base_kinds), (other, other_kinds)) = (named(base), named(other));
     Err(Error::Kinds { base, base_kinds, other, other_kinds })
-}
-
-fn words(kinds: &[ResultKind]) -> String {
-    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" and ")
 }
 
 fn rows(path: &Path) -> Result<Vec<Row>, Error> {

@@ -78,7 +78,7 @@ impl Recording {
             "chat_id": chat.id,
             "parent_chat_id": before.map_or(-1, |before| before.id as i64),
             "timestamp": (exchange.arrived_ms * 1000.0).round() / 1e6,
-            "after_ms"?: gap.map(rounded),
+            "after_ms"?: gap.map(|ms| (ms * 1000.0).round() / 1000.0),
             "turn": chat.turn,
             "type": "text",
             "input_length": prompt,
@@ -107,10 +107,6 @@ impl Recording {
         };
         parts.iter().scan(0, next).collect()
     }
-}
-
-fn rounded(ms: f64) -> f64 {
-    (ms * 1000.0).round() / 1000.0
 }
 
 /// The parts of a prompt: its tools and messages, or its text. `None` for other requests.

@@ -61,7 +61,7 @@ impl ServeArgs {
         match &self.target.base_url {
             Some(url) if self.tacho.strict_parity => vec![url.clone()],
             Some(urls) => split_urls(urls).into_iter().map(shortened).collect(),
-            None => vec![format!("http://{}", self.target.authority())],
+            None => vec![format!("http://{}", host_and_port(&self.target.host, self.target.port))],
         }
     }
 
@@ -168,11 +168,6 @@ impl ServeArgs {
 impl TargetArgs {
     pub(crate) fn mode(&self) -> TokenizerMode {
         TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
-    }
-
-    /// Host and port, with brackets around an IPv6 address.
-    fn authority(&self) -> String {
-        host_and_port(&self.host, self.port)
     }
 }
 

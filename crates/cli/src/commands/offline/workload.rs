@@ -3,71 +3,57 @@
 use tacho_run::offline::OfflineWorkload;
 use tacho_workload::{Carrier, LengthPlan, Need, WorkloadSpec};
 
-use crate::args::offline::Backend;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::throughput::ThroughputArgs;
+use crate::args::offline::{Backend, OfflineArgs};
+use crate::args::serve::DatasetFlags;
 use crate::commands::dataset::{Source, hash_seed};
 use crate::commands::sim::hub;
 
 pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| throughput_source(args, seed, count).spec(args.effective_dataset());
-    offline(
-        args.common.source.workload.as_deref(),
-        args.common.engine.seed,
-        (args.num_prompts, args.num_warmups),
-        &spec,
-    )
+    offline(&args.common, (args.num_prompts, args.num_warmups), &spec)
 }
 
 pub(crate) fn multimodal(args: &MmProcessorArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| multimodal_source(args, seed, count).spec(&args.dataset_name);
-    offline(
-        args.common.source.workload.as_deref(),
-        args.common.engine.seed,
-        (args.num_prompts, args.num_warmups),
-        &spec,
-    )
+    offline(&args.common, (args.num_prompts, args.num_warmups), &spec)
 }
 
 fn offline(
-    file: Option<&str>,
-    seed: i64,
+    common: &OfflineArgs,
     (prompts, warmups): (i64, i64),
     spec: &dyn Fn(i64, i64) -> anyhow::Result<WorkloadSpec>,
 ) -> anyhow::Result<OfflineWorkload> {
-    if let Some(path) = file {
+    if let Some(path) = &common.source.workload {
         return Ok(OfflineWorkload::File { path: path.into(), warmups: usize::try_from(warmups)? });
     }
+    let seed = common.engine.seed;
     let warmup = (warmups > 0).then(|| spec(seed + 1, warmups).map(Box::new)).transpose()?;
     Ok(OfflineWorkload::Sample { measured: Box::new(spec(seed, prompts)?), warmup })
 }
 
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
+    let flags = &args.common.datasets;
     Source {
-        flags: &args.common.datasets,
-        path: args.dataset_path.clone().unwrap_or_default(),
-        seed,
-        num_prompts,
-        length_plan: LengthPlan::default(),
-        request_id_prefix: String::new(),
         lengths: args.random_lengths(),
         given: args.given_lengths(),
-        batch_size: 1,
-        output_len: None,
-        multimodal_chat: args.common.datasets.enable_multimodal_chat || args.backend() == Backend::VllmChat,
+        multimodal_chat: flags.enable_multimodal_chat || args.backend() == Backend::VllmChat,
         carrier: carrier(args.backend()),
-        self_timed: false,
-        cache: hub().cache,
-        hash_seed: hash_seed(),
+        ..source(flags, &args.dataset_path, seed, num_prompts)
     }
 }
 
 /// Dataset inputs of `tacho mm-processor`; its prompts are always chat messages.
 fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Source<'_> {
-    let flags = &args.common.datasets;
+    source(&args.common.datasets, &args.dataset_path, seed, num_prompts)
+}
+
+/// Dataset inputs of chat messages.
+fn source<'a>(flags: &'a DatasetFlags, path: &Option<String>, seed: i64, num_prompts: i64) -> Source<'a> {
     Source {
         flags,
-        path: args.dataset_path.clone().unwrap_or_default(),
+        path: path.clone().unwrap_or_default(),
         seed,
         num_prompts,
         length_plan: LengthPlan::default(),

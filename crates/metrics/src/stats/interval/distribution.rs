@@ -45,33 +45,24 @@ fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// The quantile of a beta distribution, by bisection.
-pub(crate) fn beta_quantile(probability: f64, a: f64, b: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
+/// Where a growing function reaches a value between two arguments, by bisection.
+fn bisected((mut low, mut high): (f64, f64), value: f64, function: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..64 {
         let middle = 0.5 * (low + high);
-        if beta_cdf(middle, a, b) < probability {
-            low = middle;
-        } else {
-            high = middle;
-        }
+        *(if function(middle) < value { &mut low } else { &mut high }) = middle;
     }
     0.5 * (low + high)
+}
+
+/// The quantile of a beta distribution.
+pub(crate) fn beta_quantile(probability: f64, a: f64, b: f64) -> f64 {
+    bisected((0.0, 1.0), probability, |fraction| beta_cdf(fraction, a, b))
 }
 
 /// The quantile of the binomial distribution of `trials` with success probability `chance`, continued between integers.
 pub(crate) fn binomial_quantile(probability: f64, trials: f64, chance: f64) -> f64 {
     let at_most = |successes: f64| beta_cdf(1.0 - chance, trials - successes, successes + 1.0);
-    let (mut low, mut high) = (0.0, (trials - 1e-9).max(0.0));
-    for _ in 0..64 {
-        let middle = 0.5 * (low + high);
-        if at_most(middle) < probability {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
+    bisected((0.0, (trials - 1e-9).max(0.0)), probability, at_most)
 }
 
 /// The two-sided quantile of Student's t distribution; that of the normal one for infinitely many degrees of freedom.

@@ -68,12 +68,10 @@ impl Overload {
         let settled = early > 0 && seconds > SETTLING_LATENCIES * latency_sum / early as f64;
         // After the last arrival the backlog can only shrink.
         if settled && due < self.releases.len() {
-            self.samples.push((due, due.saturating_sub(self.answered())));
+            let is_failing = self.failed as f64 > MAX_FAILED * self.finished as f64;
+            let answered = if is_failing { self.finished - self.failed } else { self.finished };
+            self.samples.push((due, due.saturating_sub(answered)));
         }
-    }
-
-    fn answered(&self) -> usize {
-        if self.failed as f64 > MAX_FAILED * self.finished as f64 { self.finished - self.failed } else { self.finished }
     }
 
     fn grows(&self) -> bool {

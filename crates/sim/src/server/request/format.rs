@@ -62,12 +62,10 @@ fn of_constraints(given: &Dict) -> Result<Guide, Problem> {
         "grammar" => Guide::grammar(text).map_err(|error| wrong(&error)),
         "json_object" if !value.truthy() => Err(wrong("expected true")),
         "json_object" => Ok(Guide::Schema(Schema::any_object())),
-        _ => json::parse(text).ok().as_ref().and_then(tags).map(Guide::Tags).ok_or_else(wrong_tag),
+        _ => json::parse(text).ok().as_ref().and_then(tags).map(Guide::Tags).ok_or_else(|| {
+            Problem::bad_request("structural_tag: expected structures with begin, schema and end, and their triggers")
+        }),
     }
-}
-
-fn wrong_tag() -> Problem {
-    Problem::bad_request("structural_tag: expected structures with begin, schema and end, and their triggers")
 }
 
 /// The structures of a structural tag with triggers, the supported form.

@@ -104,7 +104,7 @@ impl Loader {
             Loader::MmStar => vision::mm_star(context, row).map(Some),
             Loader::InstructCoder => prompts::instruct_coder(context, row).map(Some),
             Loader::MtBench => prompts::mt_bench(context, row).map(Some),
-            Loader::HumanEval => prompts::human_eval(context, row).map(Some),
+            Loader::HumanEval => context.text(row.text("prompt")?.to_owned(), context.output_len(256)).map(Some),
             Loader::Gsm8k => prompts::gsm8k(context, row).map(Some),
             Loader::MultiModalConversation | Loader::Conversation => conversation::request(context, row),
             Loader::Aimo => conversation::aimo(context, row),

@@ -13,11 +13,6 @@ pub(super) fn mt_bench(context: &Context<'_>, row: &Row) -> Result<Request, Erro
     context.text(turn.to_owned(), context.output_len(256))
 }
 
-/// HumanEval: the beginning of a function.
-pub(super) fn human_eval(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
-    context.text(row.text("prompt")?.to_owned(), context.output_len(256))
-}
-
 pub(super) fn gsm8k(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     context.text(row.text("question")?.to_owned(), context.output_len(256))
 }
