@@ -112,7 +112,6 @@ pub(crate) fn outlive_limits() {
     }
 }
 
-/// Whether a signal was set to ignored by the parent process.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

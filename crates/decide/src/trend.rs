@@ -75,7 +75,6 @@ fn split(values: &[f64], offset: usize, level: f64, found: &mut Vec<(usize, f64)
     }
 }
 
-/// The best split and its p-value, if that is at most `level`.
 fn best_split(values: &[f64], level: f64) -> Option<(usize, f64)> {
     let center = mean(values);
     let mut values: Vec<f64> = values.iter().map(|value| value - center).collect();

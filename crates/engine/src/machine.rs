@@ -65,7 +65,6 @@ pub(crate) const TIMES: [Time; 14] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Front {
     pub per_request_ns: f64,
-    /// Nanoseconds per prompt token (tokenization).
     pub per_prompt_token_ns: f64,
     /// Nanoseconds between two tokens of a step as they are sent.
     pub per_token_ns: f64,

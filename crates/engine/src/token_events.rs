@@ -43,7 +43,6 @@ impl Gaps {
     }
 }
 
-/// Emits the sequence's next token and updates the statistics.
 pub(super) fn emit(sequence: &mut Sequence, now: Timestamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
     let position = sequence.emitted;
     sequence.emitted += 1;

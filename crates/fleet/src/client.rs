@@ -85,7 +85,6 @@ impl Client {
         self.member.policy.timeout
     }
 
-    /// The error of a rank whose coordinator is gone.
     pub(crate) fn lost(&self, reason: &str) -> Error {
         Error::CoordinatorLost { rank: self.member.rank, reason: reason.to_owned() }
     }

@@ -70,7 +70,6 @@ impl ClockFit {
         samples.iter().map(bound).max().unwrap_or(0)
     }
 
-    /// The distance of a sample from the line.
     fn distance(&self, sample: &ClockSample) -> i64 {
         sample.offset - self.offset_at(Timestamp(sample.at))
     }

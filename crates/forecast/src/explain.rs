@@ -18,7 +18,6 @@ use self::{iterations::Timeline, model::Load};
 
 /// Fewest iterations of a run whose costs can be estimated.
 const MIN_ITERATIONS: usize = 50;
-/// Most tokens per event.
 const MAX_TOKENS_PER_EVENT: f64 = 1.1;
 /// Largest fraction of token events that have no arrival time of their own.
 const MAX_COALESCED: f64 = 0.2;

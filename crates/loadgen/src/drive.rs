@@ -60,7 +60,6 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// The drain timeout that applies to the present stop reason.
     pub(crate) fn current_drain_timeout(&self) -> Duration {
         match self.stop.reason() {
             Some(StopReason::Interrupted) => self.grace,

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
-use tacho_loadgen::{RampUp, RampUpStrategy, ScheduleSpec};
+use tacho_loadgen::{Error, RampUp, RampUpStrategy, ScheduleSpec};
 use tacho_pyrand::randomstate::RandomState;
 use tacho_testkit::golden_json;
 
@@ -79,4 +79,15 @@ fn bad_rates_are_refused() {
     let ramp = RampUp { strategy: RampUpStrategy::Linear, start_rps: 0, end_rps: 4 };
     assert!(plan(ScheduleSpec::RampUp { ramp, burstiness: 1.0 }).is_err());
     assert!(plan(ScheduleSpec::Replay(vec![0.0, f64::NAN])).is_err());
+}
+
+#[test]
+fn a_rate_is_above_zero_and_one_process() {
+    for rate in [0.0, -1.0, f64::NAN] {
+        let spec = ScheduleSpec::Rate { rate, burstiness: 1.0 };
+        let error = spec.plan(1, &mut RandomState::new(0)).unwrap_err();
+        assert!(matches!(error, Error::BadRate { .. }), "{rate}: {error}");
+    }
+    let spec = ScheduleSpec::Rate { rate: f64::MIN_POSITIVE, burstiness: f64::INFINITY };
+    assert_eq!((spec.arrivals().processes, spec.arrivals().rate), (1, f64::MIN_POSITIVE));
 }

@@ -44,7 +44,6 @@ struct Queue {
 }
 
 impl Queue {
-    /// The wait of each request.
     fn waits(self, arrivals: &[f64]) -> Vec<f64> {
         // Equal requests leave in the order in which they came.
         let mut free = vec![0.0_f64; self.slots];

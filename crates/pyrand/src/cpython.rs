@@ -22,7 +22,6 @@ impl Random {
         Random { twister: Mt19937::from_key(&words[..used]) }
     }
 
-    /// `random.seed(seed)`.
     pub fn seed(&mut self, seed: u64) {
         *self = Random::new(seed);
     }

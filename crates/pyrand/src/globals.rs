@@ -7,7 +7,6 @@ use crate::{cpython::Random, randomstate::RandomState};
 pub struct Globals {
     /// The `random` module.
     pub py: Random,
-    /// The `np.random` module.
     pub np: RandomState,
 }
 

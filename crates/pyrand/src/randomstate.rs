@@ -14,7 +14,6 @@ impl RandomState {
         RandomState { twister: Mt19937::from_word(seed), cached_gauss: None }
     }
 
-    /// `np.random.seed(seed)`.
     pub fn seed(&mut self, seed: u32) {
         *self = RandomState::new(seed);
     }

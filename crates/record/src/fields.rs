@@ -198,7 +198,6 @@ impl SteadyState<'_> {
     }
 }
 
-/// A score of a list, by its key.
 fn scored<'r>(scores: &'r Value, key: &str) -> Option<&'r Value> {
     scores.as_list()?.iter().find(|score| score.text("key") == Some(key))
 }

@@ -39,7 +39,6 @@ struct Requests {
     paced: bool,
 }
 
-/// One request.
 #[derive(Debug, Clone, PartialEq)]
 struct Request {
     /// Without the values whose lists the file lacks.

@@ -113,7 +113,6 @@ fn columns(entries: &[Entry], max: usize) -> Vec<(&'static str, &'static str)> {
     HEADLINES.iter().filter(has).take(max).copied().collect()
 }
 
-/// A text in at most `available` characters.
 fn cut(text: &str, available: usize) -> String {
     if text.chars().count() <= available {
         return text.to_owned();

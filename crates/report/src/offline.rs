@@ -94,7 +94,6 @@ fn floats(values: &[f64]) -> Value {
     Value::List(values.iter().copied().map(Value::Float).collect())
 }
 
-/// Percentiles with string keys.
 fn percentile_dict(percentiles: &[(u32, f64)]) -> Dict {
     percentiles.iter().map(|(percent, value)| (percent.to_string(), Value::Float(*value))).collect()
 }

@@ -37,7 +37,6 @@ pub enum Ink {
 }
 
 impl Ink {
-    /// `text` in this color, if colors are enabled.
     pub fn paint(self, colors: bool, text: &str) -> String {
         let code = match self {
             Ink::Red => "1;31",

@@ -22,7 +22,6 @@ impl Seen {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

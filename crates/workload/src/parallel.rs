@@ -7,7 +7,6 @@ use rayon::prelude::*;
 /// Chunks per thread, so that long items on one thread do not keep the others waiting.
 const PARTS: usize = 32;
 
-/// Maps every item with its index, in order.
 pub(crate) fn map<I: Sync, T: Send>(items: &[I], each: impl Fn((usize, &I)) -> T + Sync) -> Vec<T> {
     indexed(items.len(), &|at| each((at, &items[at])))
 }

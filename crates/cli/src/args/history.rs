@@ -27,7 +27,6 @@ const FILTER: Flag = tacho(
 .joining();
 const JSON: Flag = switch(&["--json"], &OPTIONS, "Print JSON.");
 
-/// The table of a command.
 const fn table(
     command: &'static str,
     about: &'static str,

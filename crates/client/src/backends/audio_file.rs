@@ -2,6 +2,8 @@
 
 use tacho_core::json::Value;
 
+use super::wav::{le16, le32};
+
 /// 16-bit samples of one or more channels.
 #[derive(Debug, PartialEq)]
 pub(super) struct AudioFile {
@@ -59,7 +61,7 @@ impl AudioFile {
                         (1, 8) => data.iter().map(|byte| (i16::from(*byte) - 128) << 8).collect(),
                         // The upper 16 bits.
                         (1, 16 | 24 | 32) => data
-                            .chunks_exact(bits as usize / 8)
+                            .chunks_exact(usize::from(bits) / 8)
                             .filter_map(|sample| sample.last_chunk().map(|upper| i16::from_le_bytes(*upper)))
                             .collect(),
                         (3, 32) => {
@@ -67,7 +69,7 @@ impl AudioFile {
                         }
                         _ => return None,
                     };
-                    return (rate > 0).then_some(AudioFile { samples, channels: channels.max(1) as u16, rate });
+                    return (rate > 0).then_some(AudioFile { samples, channels: channels.max(1), rate });
                 }
                 _ => {}
             }
@@ -126,14 +128,6 @@ pub(super) fn file_seconds(bytes: &[u8]) -> Option<f64> {
     }
 }
 
-fn le16(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
-}
-
-fn le32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
 fn ratio(count: u64, rate: u32) -> Option<f64> {
     (rate > 0).then(|| count as f64 / f64::from(rate))
 }
@@ -145,12 +139,12 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
         match &bytes[at..at + 4] {
             b"fmt " => {
                 rate = le32(bytes, at + 12)?;
-                frame_len = le16(bytes, at + 20)?;
+                frame_len = u64::from(le16(bytes, at + 20)?);
             }
             // A streaming writer leaves an arbitrary length.
             b"data" if frame_len > 0 => {
                 let held = (bytes.len() - at - 8).min(length as usize) as u64;
-                return ratio(held / u64::from(frame_len), rate);
+                return ratio(held / frame_len, rate);
             }
             _ => {}
         }

@@ -343,7 +343,6 @@ pub(super) fn read_metrics(cursor: &mut Cursor<'_>) -> Result<(Option<Drafts>, S
     Ok((drafts, times))
 }
 
-/// The count in a member of the object at the cursor.
 pub(super) fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
     let mut count = None;
     cursor.member_if_object(name, |cursor| {

@@ -61,11 +61,11 @@ fn fields(bytes: &[u8], at: usize) -> Option<Option<AudioFormat>> {
     Some(known.then_some(AudioFormat { rate, frame_bytes }))
 }
 
-fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn le16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn le32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

@@ -12,9 +12,7 @@ use tacho_core::percent;
 use crate::url::{hex_digits, percent_encoded};
 pub use keys::{AwsKeySource, AwsKeys};
 
-/// The header with the hash of the body.
 pub(super) const BODY_HASH: &str = "X-Amz-Content-Sha256";
-/// The hash of an empty body.
 const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[derive(Debug, Clone)]

@@ -92,7 +92,6 @@ fn has_alternative_names(mut fields: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// The last common name of a subject.
 fn common_name(mut subject: &[u8]) -> Option<&[u8]> {
     let mut found = None;
     while let Some((_, set, rest)) = element(subject) {

@@ -65,7 +65,6 @@ impl Tls {
     }
 }
 
-/// The certificate chain and the key that identify this client.
 fn identity(files: &ClientCertificate) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Fault> {
     let unfit = |flag: &str, path: &Path, reason: String| format!("{flag} {}: {reason}", path.display());
     let chain =

@@ -20,7 +20,6 @@ const MAX_KEPT_HEADER: usize = 256;
 const OPEN_ENDED: &str =
     "the response ended with the connection, and neither its length nor an end marker shows that it is complete";
 
-/// Error of a transcription that ended before its audio.
 const UNHEARD: &str = "the server ended the transcription before all of the audio was sent";
 
 #[derive(Debug)]

@@ -36,7 +36,6 @@ fn live() -> SocketAddr {
     address
 }
 
-/// An address without a listener.
 fn dead() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -144,7 +144,6 @@ impl Reading {
         self.steps.get(at).is_some_and(|step| step.is_none_or(|step| step.prefill > 0.0))
     }
 
-    /// Prefill and decode tokens of a known step.
     pub(super) fn tokens(&self, at: usize) -> f64 {
         let prefill = self.steps[at].map_or(0.0, |step| step.prefill);
         prefill + (self.clusters[at].tokens.len() - self.clusters[at].began().count()) as f64
@@ -205,7 +204,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The step of a cluster of tokens.
     fn read_step(&mut self, before: Option<&Cluster>, cluster: &Cluster, chosen: f64) -> Option<Step> {
         self.found.widest = self.found.widest.max(cluster.tokens.len());
         if let [_, _, _, ..] = cluster.tokens.as_slice() {

@@ -64,7 +64,6 @@ impl Timeline {
         Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals, stages, stage_indices })
     }
 
-    /// The timeline divided into stages.
     pub(super) fn in_stages(self, stages: Arc<[StageSpan]>, stage_indices: Vec<u16>) -> Self {
         Timeline { stages, stage_indices: stage_indices.into(), ..self }
     }

@@ -46,7 +46,6 @@ impl UncachedSummary {
     }
 }
 
-/// Uncached prompt tokens, where the response reports them.
 fn uncached(sample: &Sample) -> Option<u64> {
     Some(sample.prompt_len.saturating_sub(sample.cached_tokens?))
 }

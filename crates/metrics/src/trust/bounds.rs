@@ -145,7 +145,6 @@ impl Sizes {
         fitting.sum()
     }
 
-    /// The sum of the `count` largest.
     fn sum_of_largest(&self, count: f64) -> f64 {
         let (mut sum, mut before) = (0.0, 0.0);
         for &(size, weight) in &self.sizes {

@@ -24,7 +24,6 @@ pub(super) struct Curve {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A number without a fractional part as an integer.
 pub(super) fn whole(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { Value::Int(number as i64) } else { Value::Float(number) }
 }

@@ -9,7 +9,6 @@ use tacho_record::metric::Better;
 use super::{value_text, words};
 use crate::style::{fold, harmless_line};
 
-/// Eighths of a character.
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A metric of a series, and its changes.
@@ -82,7 +81,6 @@ impl Trend<'_> {
         format!("{} (95% CI {} to {}, p = {:.4})", text(whole), text(low), text(high), change.p_value)
     }
 
-    /// The means before and after a change.
     pub fn means(&self, change: &Change) -> String {
         format!("{} → {}", value_text(&self.metric, change.before), value_text(&self.metric, change.after))
     }

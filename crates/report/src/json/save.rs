@@ -32,7 +32,6 @@ pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> 
 /// How long to wait for a reader of a pipe.
 const READER: Duration = Duration::from_secs(2);
 
-/// A file that is being written.
 type Out = BufWriter<File>;
 
 /// Writes `path` through a temporary file next to it that is renamed when complete. Special files (a pipe, a

@@ -13,7 +13,6 @@ fn glyph(character: char) -> GlyphId {
     FACE.glyph_index(character).or_else(|| FACE.glyph_index('\u{fffd}')).unwrap_or(GlyphId(0))
 }
 
-/// The width of `text` in points at `size`.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let units: f64 =
         text.chars().map(|character| f64::from(FACE.glyph_hor_advance(glyph(character)).unwrap_or(0))).sum();

@@ -83,7 +83,6 @@ pub(crate) fn order(kind: ResultKind) -> Vec<String> {
     keys(kind).iter().map(|key| heading(key)).collect()
 }
 
-/// The row of a result: its values under the headings.
 pub(crate) fn row(kind: ResultKind, result: &Dict) -> Dict {
     let present = keys(kind).iter().filter_map(|key| Some((heading(key), result.get(key)?)));
     present.map(|(heading, value)| (heading, value.clone())).collect()

@@ -49,7 +49,6 @@ impl ParamSet {
         self.values.get(NAME).map_or_else(|| self.as_text("-"), python_str)
     }
 
-    /// `key=value` of each parameter.
     pub fn as_text(&self, separator: &str) -> String {
         let part = |(key, value): (&str, &Value)| format!("{key}={}", python_str(&shown(key, value)));
         let parts: Vec<String> = self.params().map(part).collect();

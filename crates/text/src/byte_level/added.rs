@@ -48,7 +48,6 @@ impl AddedTokens {
         &self.tokens
     }
 
-    /// Passes the pieces of a text to `take` in order.
     pub(crate) fn pieces<'t>(&self, text: &'t str, mut take: impl FnMut(Piece<'t>)) {
         cut(self.raw.as_ref(), text, &mut |piece| match piece {
             Piece::Text(text) => cut(self.normalized.as_ref(), text, &mut take),

@@ -75,7 +75,6 @@ fn ranks(bytes: &[u8]) -> Option<Vec<(Vec<u8>, u32)>> {
     (!ranks.is_empty()).then_some(ranks)
 }
 
-/// Bytes as the characters that represent them.
 pub(super) fn as_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char_of(*byte)).collect()
 }

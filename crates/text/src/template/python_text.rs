@@ -12,7 +12,6 @@ pub(super) fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Val
     escape_formatter(out, state, value)
 }
 
-/// `str(value)`.
 pub(super) fn text(value: &Value) -> String {
     if holds_float(value) { repr(value) } else { value.to_string() }
 }

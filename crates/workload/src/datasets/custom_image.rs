@@ -149,7 +149,6 @@ pub(super) fn image_content(text: &str, links: Option<&Links>) -> Result<Value, 
     png.map(|png| image_part(&png)).ok_or(ImageProblem::Undecodable)
 }
 
-/// The bytes of a `file://` URL.
 fn read_file(url: &str) -> Result<Arc<[u8]>, ImageProblem> {
     let path = decoded_text(url.strip_prefix("file://").unwrap_or(url));
     let unreadable = |source: std::io::Error| ImageProblem::Unreadable { reason: source.to_string() };

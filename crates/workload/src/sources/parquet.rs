@@ -17,7 +17,6 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Opens a file and reads its footer.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
         let opened = guarded(|| SerializedFileReader::new(file)).ok_or_else(|| unreadable(path))?;
@@ -34,7 +33,6 @@ impl ParquetFile {
         entries.iter().find(|entry| entry.key == "huggingface")?.value.as_deref()
     }
 
-    /// The number of rows of each row group.
     pub(crate) fn groups(&self) -> Vec<usize> {
         self.reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()
     }

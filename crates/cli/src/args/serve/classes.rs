@@ -149,7 +149,6 @@ fn with_nearest(outer: &str, error: &UsageError) -> String {
     meant.map_or_else(|| error.to_string(), |meant| format!("{error}: did you mean {meant}?"))
 }
 
-/// Whether a class or a stage can set a flag.
 fn is_allowed(outer: &str, flag: &Flag) -> bool {
     !flag.has(WHOLE_RUN) && flag.has(if outer == "--class" { PER_CLASS | PER_STAGE } else { PER_STAGE })
 }

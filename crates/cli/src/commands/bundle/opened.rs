@@ -74,7 +74,6 @@ impl Opened {
         self.bundle.has_log().then(|| Ok(Stored::open(&path)?))
     }
 
-    /// The digest that the result states.
     pub(super) fn digest(&self) -> Option<String> {
         Some(self.stated.get("tacho")?.get("workload")?.as_str()?.to_owned())
     }

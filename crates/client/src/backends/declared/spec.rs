@@ -91,7 +91,6 @@ pub(super) struct ResponseSpec {
     pub(super) has_token_event: bool,
 }
 
-/// Keys of a response that is not streamed.
 const WHOLE_KEYS: [&str; 7] = ["text", "tokens", "usage", "finish", "failed_finish", "error", "data"];
 
 const KEYS: [&str; 18] = [

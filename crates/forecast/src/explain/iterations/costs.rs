@@ -74,7 +74,6 @@ impl Timeline<'_> {
     }
 }
 
-/// Iterations as one step of the regression.
 fn step(group: &[Iteration]) -> Step {
     let load = group.iter().fold(Load::default(), |sum, one| sum + one.contents());
     let (first, last) = (&group[0], &group[group.len() - 1]);

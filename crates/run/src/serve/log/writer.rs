@@ -117,7 +117,6 @@ impl<'a> RowLog<'a> {
         });
     }
 
-    /// The caveat about a log that is incomplete.
     pub(crate) fn caveat(&self) -> Option<Caveat> {
         self.fault.clone().map(|reason| Caveat::LogIncomplete { reason })
     }

@@ -135,7 +135,6 @@ impl SessionWorkload {
         self.trace.steps[index].sends() && self.rank[self.trees[index]] >= self.warmup
     }
 
-    /// The first step that sends a request.
     pub(in crate::serve) fn first(&self) -> usize {
         self.trace.steps.iter().position(sessions::Step::sends).unwrap_or(0)
     }

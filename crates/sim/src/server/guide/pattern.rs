@@ -4,7 +4,6 @@ use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 
 use super::dice::Dice;
 
-/// Preferred characters of a set.
 const PREFERRED: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
 
 #[derive(Debug)]

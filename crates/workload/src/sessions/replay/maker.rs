@@ -179,9 +179,7 @@ impl<'t> Maker<'t> {
         } else if needs_chat {
             return Err(cannot(step, "has chat messages: use --backend openai-chat"));
         }
-        if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
-            request.prompt_len = request_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
-        }
+        self.count(request);
         Ok(())
     }
 
@@ -196,6 +194,11 @@ impl<'t> Maker<'t> {
         if let (None, Some(asked)) = (step.output_tokens, asked) {
             request.output_len = asked;
         }
+        self.count(request);
+    }
+
+    /// Counts the prompt of a request whose length the file does not have.
+    fn count(&self, request: &mut Request) {
         if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
             request.prompt_len = request_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
         }
@@ -261,7 +264,6 @@ fn prompt_content(prompt: &Value) -> Content {
     }
 }
 
-/// Number of tokens in a message's texts.
 fn tokens(message: &Value, tokenizer: &Tokenizer) -> u64 {
     let count = |text: &str| tokenizer.count(text, false) as u64;
     match message.get("content") {
