@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tacho_metrics::ranks::RankUse;
 use tacho_metrics::{ServerMetrics, vocabulary::Phase};
 
 use super::seen::{CLOCK_SLACK, Plan, SeenRow};
@@ -9,6 +10,8 @@ use super::{Check, Finding};
 
 /// Seconds by which a scheduled time may differ from the plan: times are rounded up to about a microsecond.
 const PLAN_SLACK: f64 = 3e-6;
+/// Seconds by which the stated errors of the ranks' clocks may add to that at most.
+const MAX_RANK_SLACK: f64 = 5e-3;
 /// Fraction and seconds by which a mean latency may be below what the server measured for its part.
 const PHASE_SLACK: (f64, f64) = (0.05, 2e-3);
 
@@ -50,6 +53,8 @@ pub struct Expected {
 #[derive(Debug, Default)]
 pub struct RowAudit<'p> {
     plan: Option<&'p Plan>,
+    /// Seconds by which the clocks of ranks shift scheduled times.
+    rank_slack: f64,
     /// Bits of the indices that were seen, by their number of 64.
     seen: BTreeMap<usize, u64>,
     twice: Tally,
@@ -75,6 +80,15 @@ impl<'p> RowAudit<'p> {
     /// Of a run with this plan, if it is known.
     pub fn new(plan: Option<&'p Plan>) -> Self {
         RowAudit { plan, ..RowAudit::default() }
+    }
+
+    /// Allows for the clocks of these ranks: the offset that a rank starts with and the one that its rows are moved by are each
+    /// off by up to the bound.
+    #[must_use]
+    pub fn of_ranks(self, ranks: &[RankUse]) -> Self {
+        let error = |rank: &RankUse| Some(2.0 * rank.clock_bound_ms? + rank.clock_drift_ms.unwrap_or(0.0).abs());
+        let max = ranks.iter().filter_map(error).fold(0.0, f64::max);
+        RowAudit { rank_slack: (max / 1000.0).min(MAX_RANK_SLACK), ..self }
     }
 
     /// Checks a row.
@@ -113,7 +127,7 @@ impl<'p> RowAudit<'p> {
             }
             return;
         };
-        if let Some(due) = planned.due.filter(|due| (row.scheduled - due).abs() > PLAN_SLACK) {
+        if let Some(due) = planned.due.filter(|due| (row.scheduled - due).abs() > PLAN_SLACK + self.rank_slack) {
             let found = row.scheduled;
             self.times.add(|| format!("request {index} was due at {found:.6} s, and the plan has {due:.6} s"));
         }
@@ -281,6 +295,29 @@ mod tests {
     #[test]
     fn honest_rows_raise_nothing() {
         assert_eq!(audited(&[0, 1, 2, 3].map(row)), []);
+    }
+
+    #[test]
+    fn times_of_ranks_may_differ_by_the_error_of_their_clocks() {
+        let found = |shift_ns: u64, bound: f64| {
+            let plan = plan(4);
+            let ranks =
+                [RankUse { rank: 1, clock_bound_ms: Some(bound), clock_drift_ms: Some(-0.1), ..RankUse::default() }];
+            let mut audit = RowAudit::new(Some(&plan)).of_ranks(&ranks);
+            let request = RequestInfo { prompt_len: 8, output_len: 3, ..RequestInfo::default() };
+            for at in 0..4 {
+                let mut row = row(at);
+                row.shift(|time| {
+                    Timestamp(time.0 + if at == 2 { shift_ns / RESOLUTION_NS * RESOLUTION_NS } else { 0 })
+                });
+                audit.take(SeenRow::of_log(&request, &row, ORIGIN));
+            }
+            let run = Expected { requests: Some(4), duration: 1.0, in_order: true, ..Expected::default() };
+            audit.findings(&run).len()
+        };
+        // 2 × 0.2 + 0.1 ms, and 5 ms for whatever is stated.
+        assert_eq!((found(490_000, 0.2), found(520_000, 0.2)), (0, 1));
+        assert_eq!((found(4_900_000, 1e9), found(5_100_000, 1e9)), (0, 1));
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Opened {
 
     /// Checks all rows, those of the log if there is one.
     pub(super) fn audit<'p>(&self, plan: Option<&'p Plan>) -> anyhow::Result<RowAudit<'p>> {
-        let mut audit = RowAudit::new(plan);
+        let mut audit = RowAudit::new(plan).of_ranks(&self.record.measured.ranks);
         match self.log().transpose()? {
             Some(stored) => {
                 let origin = stored.segments().first().map_or(Timestamp::ZERO, |first| first.origin().timestamp);
