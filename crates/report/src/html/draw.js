@@ -3,6 +3,7 @@
 // horizontal view. Everything is painted on canvases in the colors of the page's theme.
 const Draw = (() => {
   const NARROW = 560;
+  const FONT = "11px system-ui, sans-serif";
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const node = (tag, text, name) => {
     const made = document.createElement(tag);
@@ -181,10 +182,12 @@ const Draw = (() => {
 
     shown(axis) { return this.layers.filter((layer) => layer.shown && (!axis || layer.axis === axis)); }
 
-    area() {
-      const w = this.canvas.clientWidth, h = this.canvas.clientHeight;
-      const left = w < NARROW ? 56 : 60, right = this.right ? (w < NARROW ? 40 : 52) : 14;
-      return { left, top: 10, w: Math.max(10, w - left - right), h: Math.max(10, h - 10 - 40) };
+    area(extents) {
+      const w = this.canvas.clientWidth, height = Math.max(10, this.canvas.clientHeight - 10 - 40);
+      this.pen.font = FONT;
+      const ys = this.y.ticks(extents.y, height / 42), widest = Math.max(0, ...ys.at.map((at) => this.pen.measureText(ys.text(at)).width));
+      const left = Math.max(w < NARROW ? 56 : 60, Math.ceil(widest) + 27), right = this.right ? (w < NARROW ? 40 : 52) : 14;
+      return { left, top: 10, w: Math.max(10, w - left - right), h: height };
     }
 
     extents() {
@@ -236,7 +239,7 @@ const Draw = (() => {
       canvas.height = Math.round(h * ratio);
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
       pen.clearRect(0, 0, w, h);
-      const area = this.area(), extents = this.extents();
+      const extents = this.extents(), area = this.area(extents);
       this.last = { area, extents };
       this.px = (value) => area.left + (this.x.to(value) - extents.x[0]) / (extents.x[1] - extents.x[0]) * area.w;
       this.py = (value, name = "y") => {
@@ -259,7 +262,7 @@ const Draw = (() => {
 
     frame(area, extents) {
       const { pen } = this, ink = css("--soft"), line = css("--line");
-      pen.font = "11px system-ui, sans-serif";
+      pen.font = FONT;
       pen.lineWidth = 1;
       pen.fillStyle = ink;
       const xs = this.x.ticks(extents.x, area.w / 80), ys = this.y.ticks(extents.y, area.h / 42);
@@ -375,7 +378,7 @@ const Draw = (() => {
       pen.lineTo(area.left + area.w, y);
       pen.stroke();
       pen.setLineDash([]);
-      pen.font = "11px system-ui, sans-serif";
+      pen.font = FONT;
       pen.textAlign = "left";
       pen.textBaseline = "top";
       // The end of the line where no point is, above it or else below.
@@ -416,7 +419,7 @@ const Draw = (() => {
     // Words beside points, where they lie on nothing; where there is no room they are left to the pointer.
     noted(layer, area) {
       const { pen } = this;
-      pen.font = "11px system-ui, sans-serif";
+      pen.font = FONT;
       pen.textAlign = "left";
       pen.textBaseline = "top";
       const free = (box) => box[0] >= area.left && box[1] >= area.top && box[0] + box[2] <= area.left + area.w && box[1] + box[3] <= area.top + area.h
@@ -561,7 +564,7 @@ const Draw = (() => {
     listen() {
       const canvas = this.canvas;
       const place = (event) => {
-        const edge = canvas.getBoundingClientRect(), area = this.area();
+        const edge = canvas.getBoundingClientRect(), { area } = this.last;
         const x = Math.min(Math.max(event.clientX - edge.left, area.left), area.left + area.w);
         return { x, y: event.clientY - edge.top };
       };
