@@ -25,6 +25,8 @@ const WARMUP_SEED: i64 = 1 << 31;
 const SEEDS: i64 = 1 << 32;
 /// Requests of the first block if the load has no rate and no limit.
 const FIRST: i64 = 32;
+/// Most requests of a block that are all sent at once: the speed of the first block says little about more.
+const MAX_AT_ONCE: i64 = 1024;
 
 pub(super) struct Measured<'a> {
     args: &'a AbTestArgs,
@@ -143,8 +145,8 @@ impl<'a> Measured<'a> {
     fn adjust(&mut self, seconds: f64) {
         if let Some(block) = self.args.block.filter(|_| !self.load.load.request_rate.is_finite()) {
             let speed = self.speeds.iter().sum::<f64>() / self.speeds.len() as f64;
-            let min = self.load.load.max_concurrency.map_or(2, |limit| 2 * limit as i64);
-            self.requests = Some(((speed * block).round() as i64).max(min));
+            let (min, max) = self.load.load.max_concurrency.map_or((2, MAX_AT_ONCE), |limit| (2 * limit as i64, i64::MAX));
+            self.requests = Some(((speed * block).round() as i64).clamp(min, max));
         }
         let requests =
             self.requests.map_or_else(|| "as given".to_owned(), |requests| format!("of {requests} requests"));
