@@ -145,7 +145,8 @@ impl<'a> Measured<'a> {
     fn adjust(&mut self, seconds: f64) {
         if let Some(block) = self.args.block.filter(|_| !self.load.load.request_rate.is_finite()) {
             let speed = self.speeds.iter().sum::<f64>() / self.speeds.len() as f64;
-            let (min, max) = self.load.load.max_concurrency.map_or((2, MAX_AT_ONCE), |limit| (2 * limit as i64, i64::MAX));
+            let (min, max) =
+                self.load.load.max_concurrency.map_or((2, MAX_AT_ONCE), |limit| (2 * limit as i64, i64::MAX));
             self.requests = Some(((speed * block).round() as i64).clamp(min, max));
         }
         let requests =
