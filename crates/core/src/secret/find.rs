@@ -64,6 +64,9 @@ pub(super) fn find<'n>(
     is_cut: bool,
 ) -> Vec<Range<usize>> {
     let mut found = Vec::new();
+    if needles.clone().next().is_none() {
+        return found;
+    }
     let plain = View { bytes: Cow::Borrowed(text), starts: None };
     plain.search_all(&needles, is_cut, MAX_DEPTH, &mut found);
     found.sort_by_key(|range| range.start);
