@@ -226,6 +226,8 @@ mod tests {
         assert_eq!(samples[1].failure, Some(FailureKind::Http(0)));
         // Without queue times, times count from the first start.
         assert_eq!((samples[0].dispatched, samples[1].dispatched), (0.5, 0.0));
+        let unstarted = of(&text.replacen("\"start_times\": [101.0, 100.5],", "", 1)).unwrap().unwrap().record;
+        assert!(unstarted.measured.samples.iter().all(|sample| (sample.sent, sample.dispatched) == (0.0, 0.0)));
         assert_eq!(failure("unheard of", ""), Some(FailureKind::Malformed));
     }
 }

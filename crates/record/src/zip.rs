@@ -333,6 +333,8 @@ mod tests {
         assert!(matches!(with(16, &[0]), Err(ZipError::Damaged { .. })), "another checksum");
         assert!(matches!(with(20, &[255; 4]), Err(ZipError::Misplaced { .. })), "a packed size beyond the archive");
         assert!(matches!(with(24, &[255; 4]), Err(ZipError::TooLarge)), "a declared size beyond the limit");
+        let limit = u32::try_from(MAX_UNPACKED).unwrap().to_le_bytes();
+        assert!(matches!(with(24, &limit), Err(ZipError::Damaged { .. })), "a declared size at the limit");
         assert!(matches!(with(24, &[1, 0, 0, 0]), Err(ZipError::Damaged { .. })), "more content than declared");
         assert!(matches!(with(42, &[1]), Err(ZipError::Misplaced { .. })), "no local header there");
         assert!(matches!(with(28, &[255, 255]), Err(ZipError::Directory)), "a name beyond the directory");

@@ -6,7 +6,7 @@ use tacho_metrics::{
     Acceptance, AcceptanceLength, Audio, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricSettings,
     ProbeStatistics, RareFields, Sample, Setup, SpeculativeStatistics, Task,
 };
-use tacho_record::metric::{METRICS, Part, lines};
+use tacho_record::metric::{METRICS, Part, Timed, lines};
 use tacho_record::{Measured, ResultFields, RunRecord};
 
 /// Two requests of a run of 10 s, one of each class: TTFT 0.5 s, latency 1.75 s and 3 s, 11 output tokens.
@@ -195,8 +195,19 @@ fn metrics_that_a_run_does_not_have_are_left_out() {
 #[test]
 fn the_report_has_the_metrics_with_a_label_in_its_own_order() {
     let keys = |part| lines(&[part]).into_iter().map(|metric| metric.key).collect::<Vec<_>>();
-    assert_eq!(keys(Part::Totals)[..3], ["completed", "failed", "duration"]);
-    assert_eq!((keys(Part::Totals).len(), keys(Part::Tacho).len()), (10, 0));
+    let totals = [
+        "completed",
+        "failed",
+        "duration",
+        "total_input_tokens",
+        "total_output_tokens",
+        "request_throughput",
+        "input_sequence_throughput",
+        "request_goodput",
+        "output_throughput",
+        "total_token_throughput",
+    ];
+    assert_eq!((keys(Part::Totals), keys(Part::Tacho)), (totals.to_vec(), Vec::new()));
 }
 
 #[test]
@@ -205,4 +216,12 @@ fn stored_intervals_come_back() {
     let result = parse(text).unwrap();
     let interval = |key| ResultFields(result.as_dict().unwrap()).interval(key).map(|found| (found.low, found.high));
     assert_eq!(["a", "b", "c"].map(interval), [Some((1.0, 2.0)), Some((1.0, f64::INFINITY)), None]);
+}
+
+#[test]
+fn headings_of_latencies_name_the_statistic() {
+    let heading = |key: &str| Timed::find(key).map(|timed| timed.heading());
+    let named = ["mean_ttft_ms", "median_ttft_ms", "p75_ttft_ms", "p99.9_tpot_ms"].map(|key| heading(key).unwrap());
+    assert_eq!(named, ["Mean TTFT (ms)", "Median TTFT (ms)", "P75 TTFT (ms)", "P99.9 TPOT (ms)"]);
+    assert_eq!((heading("p100.5_ttft_ms"), heading("p_ttft_ms"), heading("p50_ttft")), (None, None, None));
 }
