@@ -154,6 +154,8 @@ mod tests {
             assert!(matches!(samples.held, crate::samples::Held::Spilled(_)) && samples.fault().is_none());
             assert_eq!((samples.len(), samples.iter().size_hint().0, replaced), (40_000, 40_000, 0));
             assert!(samples == expected);
+            let mut left = samples.iter();
+            assert_eq!((left.next().is_some(), left.size_hint().0), (true, 39_999));
         }
     }
 

@@ -64,6 +64,9 @@ fn user_timestamps_contain_the_read_lag() {
 #[test]
 fn without_spans_only_the_fraction_is_judged() {
     let old = |late_coalesced| WorkerUse { late_coalesced, ..kernel() };
+    let verdict = |busy: f64| trust(&samples(0.0, 0.01), WorkerUse { busy, ..old(2000) }).verdict;
+    let (starved, saturated) = (TrustVerdict::Starved { busiest: 0.49 }, TrustVerdict::Saturated { busiest: 0.51 });
+    assert_eq!([0.49, 0.51].map(verdict), [starved, saturated]);
     let trust = |late| trust(&samples(0.0, 0.01), old(late));
     assert_eq!(trust(0).text(), "client: ok, latencies within 0.1 ms");
     assert_eq!(trust(100).text(), "client: ok, how far latencies may be off is unknown");

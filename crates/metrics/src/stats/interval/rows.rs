@@ -349,6 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn a_token_after_the_first_takes_the_time_after_it() {
+        let of = |tokens: f64| {
+            per_token(&Row { ttft: Some(0.5), latency: Some(0.75), output: Some(tokens), ..Row::default() })
+        };
+        assert_eq!((of(2.0), of(3.0)), (Some(0.25), Some(0.125)));
+        assert!(of(1.0).is_some_and(f64::is_nan));
+    }
+
+    #[test]
     fn a_session_is_one_observation_of_a_rate() {
         let lengths: Vec<f64> = (0..40).map(|at| if at * 7 % 10 < 5 { 1.0 } else { 3.0 }).collect();
         let (low, value, high) = bounds(&talks(&lengths), "request_throughput").unwrap();
