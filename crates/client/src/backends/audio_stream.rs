@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tacho_core::{AudioFormat, Failure, FailureKind, Media, Observation, Outcome, Timestamp};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
-use super::members::{Members, members};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::members::{Members, members, read_word};
 use super::row::{error_in_stream, excerpt, malformed};
 use super::scan::{Cursor, unescape};
 use super::{Flow, sse::Standard, wav::Start};

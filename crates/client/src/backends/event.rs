@@ -261,14 +261,6 @@ pub(super) fn read_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     })
 }
 
-/// The text at the cursor without escapes, such as the type of an event; empty for any other value.
-pub(super) fn read_word<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], NotJson> {
-    Ok(match read_text(cursor)? {
-        TextField::Text(text) => cursor.slice(text.span),
-        _ => b"",
-    })
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UsageNames {
     /// `prompt_tokens`, `completion_tokens`.

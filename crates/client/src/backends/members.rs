@@ -2,6 +2,7 @@
 
 use tacho_core::Failure;
 
+use super::event::{TextField, read_text};
 use super::row::malformed;
 use super::scan::{Cursor, Kind, NotJson, whole};
 
@@ -22,6 +23,14 @@ pub(super) trait Members: Default {
             Ok((read, kind, cursor.met_impossible))
         })
     }
+}
+
+/// The text at the cursor without escapes, such as the type of an event; empty for any other value.
+pub(super) fn read_word<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], NotJson> {
+    Ok(match read_text(cursor)? {
+        TextField::Text(text) => cursor.slice(text.span),
+        _ => b"",
+    })
 }
 
 /// Reads `what`, which must be an object; returns also whether a count in it is impossible.

@@ -6,8 +6,8 @@ use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Failure, Observation, Outcome, Request, Timestamp, dict};
 
 use super::chat::{self, Call, Message};
-use super::event::{TextField, read_text, read_word};
-use super::members::{members, object};
+use super::event::{TextField, read_text};
+use super::members::{members, object, read_word};
 use super::row::{Reasoning, error_in_stream, note_answer, note_token, outcome, push_text};
 use super::scan::{Cursor, NotJson, unescape};
 use super::{PayloadSpec, reply};

@@ -5,8 +5,8 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, bounded::Pause};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
-use super::members::{Members, members};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::members::{Members, members, read_word};
 use super::row::{error_in_stream, excerpt, malformed, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson};
 use super::{Flow, PayloadSpec, audio};

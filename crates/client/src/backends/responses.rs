@@ -5,8 +5,8 @@ use std::ops::Range;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp, dict};
 
-use super::event::{TextField, UsageField, UsageNames, read_text, read_usage, read_word};
-use super::members::{members, object};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::members::{members, object, read_word};
 use super::row::{Reasoning, excerpt, note_answer, note_token, push_text};
 use super::scan::{Cursor, NotJson};
 use super::{PayloadSpec, Rules, chat::Message, reply};
