@@ -129,3 +129,16 @@ impl Mean {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_shrink_with_the_root_of_the_data() {
+        let mean = Mean { value: 1.0, spread: Spread::Bounds(1.0, 2.0), count: 1.0 };
+        assert_eq!(mean.gaps(Confidence::USUAL, 4.0), (0.5, 1.0));
+        let (wide, _) = mean.gaps(Confidence::USUAL.each_of(2), 1.0);
+        assert!((wide - 2.241_403 / 1.959_964).abs() < 1e-4, "{wide}");
+    }
+}
