@@ -58,6 +58,8 @@ pub struct KnownModel<'a> {
     pub is_paced: bool,
     /// The server's costs, if they were fitted before; otherwise they are estimated from the run.
     pub machine: Option<&'a Machine>,
+    /// Whether the server schedules asynchronously, if it says so; otherwise the run shows it.
+    pub async_scheduling: Option<bool>,
 }
 
 pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, ExplainError> {
@@ -86,14 +88,19 @@ pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, 
     }
     let mut all = Attribution { from_schedule: known.is_paced, ..Attribution::default() };
     for streams in replicas.into_values() {
-        let mut timeline = Timeline::new(&streams);
+        let stated = known.machine.map(|machine| machine.engine.async_scheduling).or(known.async_scheduling);
+        let mut timeline = Timeline::new(&streams, stated.unwrap_or(false));
         let (found, apart) = (timeline.iterations.len(), timeline.apart);
         match () {
             () if found < MIN_ITERATIONS => return Err(ExplainError::TooFew { found }),
             () if apart > MAX_APART => return Err(ExplainError::Apart { percent: apart * 100.0 }),
             () => {}
         }
-        let model = timeline.price(known.machine);
+        let mut model = timeline.price(known.machine);
+        if stated.is_none() && timeline.seems_ahead() {
+            timeline = Timeline::new(&streams, true);
+            model = timeline.price(known.machine);
+        }
         all.append(requests::attribute(&timeline, &model, known.is_paced));
     }
     let is_later = lag as f64 > MIN_CONTENT_LAG * ttft as f64;

@@ -51,9 +51,6 @@ fn advice(attribution: &Attribution, part: Part) -> String {
         (Part::Queue, Some((QueueLimit::KvCache, max))) => {
             format!("the KV cache was full at about {} tokens: give it more memory or add replicas", value(max))
         }
-        (Part::Queue, Some((QueueLimit::Tokens, max))) if max.is_infinite() => {
-            "a prompt may have needed several iterations: see --max-num-batched-tokens".into()
-        }
         (Part::Queue, Some((QueueLimit::Tokens, max))) => {
             format!("prompts filled iterations up to {} tokens: raise --max-num-batched-tokens", value(max))
         }
@@ -336,14 +333,6 @@ mod tests {
         assert!(text.lines().count() <= 25 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("mean TPOT (10.0 ms)") || text.contains("10% of mean TPOT"), "{text}");
         assert!(!text.contains("stalls"), "{text}");
-    }
-
-    #[test]
-    fn an_unknown_limit_has_no_number() {
-        let mut run = run(10);
-        run.limits = vec![(QueueLimit::Tokens, 3.0, f64::INFINITY)];
-        let text = text(&run, &ServerMetrics::default(), 80).replace("\n  ", " ");
-        assert!(text.contains("a prompt may have needed several iterations: see --max-num-batched-tokens."), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_engine::Machine;
 use tacho_forecast::explain::{KnownModel, explain};
+use tacho_forecast::fit::KnownLimits;
 use tacho_metrics::{Attribution, Task, server_metrics::Series, vocabulary::Concept};
 use tacho_record::{ResultKind, RunRecord, StoredRun, restored::restored};
 use tacho_report::{attribution, inputs, results};
@@ -87,7 +88,11 @@ pub(in crate::commands) fn of_record(record: &RunRecord, machine: Option<&Machin
     if record.setup.task != Task::Generation {
         bail!("responses without generated tokens have no iterations to reconstruct");
     }
-    let mut found = explain(&record.measured.samples, KnownModel { is_paced: record.setup.is_paced(), machine })?;
+    let mut stated = KnownLimits::default();
+    stated.read_settings(&record.provenance.server.settings, "the server");
+    let async_scheduling = stated.async_scheduling;
+    let known = KnownModel { is_paced: record.setup.is_paced(), machine, async_scheduling };
+    let mut found = explain(&record.measured.samples, known)?;
     let server = &record.measured.server;
     let used = server.by_concept(Concept::KvUse);
     let max = used.and_then(|series| series.values.iter().copied().reduce(f64::max));
@@ -101,7 +106,7 @@ pub(in crate::commands) fn of_difference(base: &[StoredRun], new: &[StoredRun], 
     let pooled = |runs: &[StoredRun]| {
         let mut all = Attribution::default();
         for run in runs {
-            all.append(explain(&run.samples(), KnownModel { is_paced: run.is_paced(), machine: None }).ok()?);
+            all.append(explain(&run.samples(), KnownModel { is_paced: run.is_paced(), ..KnownModel::default() }).ok()?);
         }
         Some(all)
     };

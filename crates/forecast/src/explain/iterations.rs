@@ -1,5 +1,6 @@
 //! The iterations of an engine, reconstructed from token arrival times: their contents, who was refused, and their costs.
 
+mod ahead;
 mod chunks;
 mod costs;
 
@@ -29,6 +30,8 @@ const MIN_AT_LIMIT: f64 = 0.3;
 const MAX_GROUP: usize = 64;
 /// Standard deviations, and part of the expected time, beyond which an iteration stalled.
 const STALL: (f64, f64) = (6.0, 0.5);
+/// Standard deviations of an iteration up to which its start is the end of the one before.
+const BUSY: f64 = 3.0;
 /// Fewest iterations that were filled by a part of a prompt and so show the most tokens of one. With a relative spread up to
 /// the first, it is their median, up to the second the next power of two, as most limits are.
 const FILLED: (usize, f64, f64) = (5, 0.15, 0.4);
@@ -64,6 +67,12 @@ pub(super) struct Iteration {
     /// Expected seconds of the decodes, and what prefills and recomputation add.
     pub(super) decode_s: f64,
     pub(super) prefill_s: f64,
+    /// Of one whose start is not observed: whether an engine that
+    /// schedules ahead had worked until then, the expected seconds of parts of its
+    /// prompts before the one with the first token, without their tokens, and those of that last part.
+    was_busy: bool,
+    parts_s: f64,
+    last_s: f64,
     pub(super) recompute_s: f64,
     pub(super) stall_s: f64,
 }
@@ -71,6 +80,11 @@ pub(super) struct Iteration {
 impl Iteration {
     pub(super) fn seconds(&self) -> f64 {
         self.end - self.start
+    }
+
+    /// Whether it began when its request arrived.
+    pub(super) fn was_resting(&self) -> bool {
+        self.is_idle && !self.was_busy
     }
 
     fn sequences(&self) -> f64 {
@@ -96,6 +110,8 @@ impl Iteration {
 pub(super) struct Timeline<'a> {
     pub(super) streams: &'a [Stream],
     pub(super) iterations: Vec<Iteration>,
+    /// Whether an iteration is scheduled when the one before it starts (asynchronous scheduling).
+    pub(super) is_ahead: bool,
     /// The iteration with the first token of each stream, the first one with a part of its prompt, and that with its
     /// last token.
     pub(super) first: Vec<usize>,
@@ -119,13 +135,14 @@ pub(super) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    pub(super) fn new(streams: &'a [Stream]) -> Self {
+    pub(super) fn new(streams: &'a [Stream], is_ahead: bool) -> Self {
         let traced: Vec<&Traced> = streams.iter().map(|stream| &stream.traced).collect();
         let clusters = joined(clusters(&traced), streams);
         let count = streams.len();
         let mut timeline = Timeline {
             streams,
             iterations: Vec::with_capacity(clusters.len()),
+            is_ahead,
             first: vec![0; count],
             admitted: Vec::new(),
             last: vec![0; count],
@@ -140,10 +157,12 @@ impl<'a> Timeline<'a> {
         };
         timeline.read(&clusters);
         timeline.admitted = timeline.first.clone();
-        timeline.least_front = timeline.least_front(false);
         for (from, to) in timeline.pauses.iter().flatten() {
             timeline.has_preempted[from + 1..*to].fill(true);
             timeline.iterations[from + 1..=*to].iter_mut().for_each(|one| one.running -= 1.0);
+        }
+        if is_ahead {
+            timeline.keep_ended();
         }
         let max = |of: fn(&Iteration) -> f64| {
             let mut values: Vec<f64> = timeline.iterations.iter().map(of).collect();
@@ -151,6 +170,7 @@ impl<'a> Timeline<'a> {
             percentile(&values, 99.0)
         };
         (timeline.caps[0], timeline.caps[1]) = (max(Iteration::sequences), max(Iteration::cache));
+        timeline.least_front = timeline.least_front(false);
         timeline.find_heads();
         timeline.find_limits();
         timeline
@@ -196,12 +216,13 @@ impl<'a> Timeline<'a> {
         self.apart = median(several.map(|cluster| cluster.until - cluster.at)) / usual.max(f64::MIN_POSITIVE);
     }
 
-    /// A low order statistic of the time from sending to the start of the iteration of the first token: no request can
+    /// A low order statistic of the time from sending to the scheduling of the iteration of the first token: no request can
     /// have needed longer to get to the engine. An idle engine shows it as well, once its starts are known.
     fn least_front(&self, has_starts: bool) -> f64 {
         let wait = |stream: usize| {
-            let one = &self.iterations[self.first[stream]];
-            let wait = (has_starts || !one.is_idle).then(|| one.start - self.streams[stream].traced.sent);
+            let at = self.first[stream];
+            let is_known = has_starts || !self.iterations[at].is_idle;
+            let wait = is_known.then(|| self.scheduled(at) - self.streams[stream].traced.sent);
             wait.filter(|wait| *wait > 0.0)
         };
         let mut waits: Vec<f64> = (0..self.streams.len()).filter_map(wait).collect();
@@ -275,8 +296,9 @@ impl<'a> Timeline<'a> {
         order.sort_unstable_by(|one, other| sent(*one).total_cmp(&sent(*other)));
         let (mut next, mut pending) = (0, VecDeque::new());
         for at in 0..self.iterations.len() {
-            let start = self.iterations[at].start;
-            while let Some(&stream) = order.get(next).filter(|stream| sent(**stream) + 0.8 * self.least_front < start) {
+            let scheduled = self.scheduled(at);
+            let came = |stream: usize| sent(stream) + 0.8 * self.least_front < scheduled;
+            while let Some(&stream) = order.get(next).filter(|stream| came(**stream)) {
                 pending.push_back(stream);
                 next += 1;
             }
@@ -293,12 +315,7 @@ impl<'a> Timeline<'a> {
 
     /// Estimates the costs, unless a profile has them, and what each iteration spent its time on.
     pub(super) fn price<'m>(&mut self, machine: Option<&'m Machine>) -> Model<'m> {
-        let costs = match machine {
-            Some(machine) => Source::Profile(&machine.cost),
-            None => Source::Estimated(Box::new(self.estimate())),
-        };
-        let mut model = Model { costs, noise: 0.0 };
-        model.noise = self.noise(&model);
+        let mut model = self.model(machine);
         self.find_starts(&model);
         // Where every request waits for others, only those that met an idle engine show the way to it.
         let min = self.least_front(true);
@@ -312,12 +329,21 @@ impl<'a> Timeline<'a> {
             self.caps[2] = max;
             self.find_limits();
             if machine.is_none() {
-                model.costs = Source::Estimated(Box::new(self.estimate()));
-                model.noise = self.noise(&model);
+                model = self.model(None);
             }
             self.split(&model);
         }
         self.iterations.iter_mut().for_each(|one| charge(one, &model));
+        model
+    }
+
+    fn model<'m>(&self, machine: Option<&'m Machine>) -> Model<'m> {
+        let costs = match machine {
+            Some(machine) => Source::Profile(&machine.cost),
+            None => Source::Estimated(Box::new(self.estimate())),
+        };
+        let mut model = Model { costs, noise: 0.0 };
+        model.noise = self.noise(&model);
         model
     }
 
@@ -370,12 +396,27 @@ impl<'a> Timeline<'a> {
         let (max, mut before) = (self.caps[2], f64::NEG_INFINITY);
         for (one, began) in self.iterations.iter_mut().zip(&self.began) {
             if one.is_idle {
-                let more = ((one.prompts.prefill / max).ceil() - 1.0).max(0.0) * model.seconds(&Load::default());
+                let parts = (one.prompts.prefill / max).ceil().clamp(1.0, MAX_GROUP as f64);
+                let contexts = (1..parts as usize).map(|part| part as f64 * max);
+                one.parts_s =
+                    contexts.map(|context| model.seconds(&Load { prompts: 1.0, context, ..Load::default() })).sum();
+                let whole = model.seconds(&(one.decode + one.prompts));
+                one.last_s = if parts > 1.0 {
+                    whole - model.added(&one.decode, &Load::prefill(0.0, (parts - 1.0) * max))
+                } else {
+                    whole
+                };
                 let sent = began.iter().map(|stream| self.streams[*stream].traced.sent).fold(before, f64::max);
-                let expected = one.end - model.seconds(&(one.decode + one.prompts)) - more;
+                let expected = one.end - whole - one.parts_s;
                 one.start = expected.max(sent).min(one.end);
+                one.was_busy = self.is_ahead && one.start - before < BUSY * model.noise * (one.end - expected);
             }
             before = one.end;
+        }
+        // What is scheduled ahead depends on them.
+        if self.is_ahead {
+            self.find_heads();
+            self.find_limits();
         }
     }
 }
@@ -409,7 +450,7 @@ fn joined(clusters: Vec<Cluster>, streams: &[Stream]) -> Vec<Cluster> {
 fn charge(one: &mut Iteration, model: &Model<'_>) {
     let seconds = one.seconds();
     one.decode_s = model.seconds(&one.decode);
-    one.prefill_s = model.added(&one.decode, &(one.prompts + one.chunk));
+    one.prefill_s = model.added(&one.decode, &(one.prompts + one.chunk)) + if one.is_idle { one.parts_s } else { 0.0 };
     // Blocks of a preempted stream may still be cached: it recomputes at most its context.
     let rest = (seconds - one.decode_s - one.prefill_s).max(0.0);
     one.recompute_s = model.added(&one.contents(), &one.recomputed).min(rest);

@@ -18,6 +18,8 @@ const MIN_WAITS: usize = 8;
 const UNIFORM: f64 = 0.1374;
 /// Standard deviations of the time to the engine, and part of the usual wait, beyond which an idle engine stalled.
 const HICCUP: (f64, f64) = (6.0, 1.0);
+/// Least time at a limit that is one, as a part of the run and of the time that requests were queued: the lower one counts.
+const MIN_LIMITED: (f64, f64) = (0.005, 0.1);
 
 /// Sums over all iterations up to each, so that those of a request are two lookups.
 struct Sums {
@@ -95,14 +97,14 @@ pub(super) fn attribute(timeline: &Timeline<'_>, model: &Model<'_>, from_schedul
         true => 1.2533 * spread(waits.iter().copied()) / (waits.len() as f64).sqrt() + 0.02 * iteration,
         false => 0.3 * iteration,
     };
-    let (relative, absolute) = split.uncertainty(error);
+    let ((relative, absolute), limits) = (split.uncertainty(error), split.limits(&requests));
     Attribution {
         requests,
         from_schedule,
         content_lag: None,
         relative,
         absolute,
-        limits: split.limits(),
+        limits,
         iterations: timeline.iterations.len(),
         per_prompt_token: model.added(&Load::default(), &Load::prefill(0.0, 1000.0)) / 1000.0,
         iteration,
@@ -121,24 +123,23 @@ impl Split<'_> {
     /// Bounds of the time from sending to the engine: it arrived before its first iteration, and after the last one that
     /// would have admitted it.
     fn bounds(&self, stream: usize) -> (f64, f64) {
-        let (iterations, sent) = (&self.timeline.iterations, self.timeline.streams[stream].traced.sent);
+        let wait = |at: usize| (self.timeline.scheduled(at) - self.timeline.streams[stream].traced.sent).max(0.0);
         let admitted = self.timeline.admitted[stream];
-        let high = (iterations[admitted].start - sent).max(0.0);
-        let before = admitted.checked_sub(1).and_then(|before| self.open[before]);
-        let low = before.map_or(0.0, |open| (iterations[open].start - sent).max(0.0));
+        let high = wait(admitted);
+        let low = admitted.checked_sub(1).and_then(|before| self.open[before]).map_or(0.0, wait);
         (low.min(high), high)
     }
 
     fn observed_front(&self, stream: usize) -> Option<Observed> {
-        let (iterations, sent) = (&self.timeline.iterations, self.timeline.streams[stream].traced.sent);
+        let wait = |at: usize| self.timeline.scheduled(at) - self.timeline.streams[stream].traced.sent;
         let admitted = self.timeline.admitted[stream];
-        let high = iterations[admitted].start - sent;
-        if iterations[admitted].is_idle {
+        let high = wait(admitted);
+        if self.timeline.iterations[admitted].was_resting() {
             return (high >= 0.0).then_some(Observed { stream, middle: high, width: 0.0 });
         }
         // A bound before sending is one too: without it the middle would be too high.
         let before = admitted.checked_sub(1).filter(|before| self.open[*before] == Some(*before))?;
-        let low = iterations[before].start - sent;
+        let low = wait(before);
         let observed = Observed { stream, middle: (low + high) / 2.0, width: high - low };
         (!self.timeline.streams[stream].is_retried && high >= 0.0).then_some(observed)
     }
@@ -148,7 +149,7 @@ impl Split<'_> {
     fn front(&self, stream: usize) -> (f64, f64) {
         let ((low, high), usual) = (self.bounds(stream), self.front + self.turns[stream]);
         let one = &self.timeline.iterations[self.timeline.admitted[stream]];
-        if one.is_idle {
+        if one.was_resting() {
             let longest = usual + HICCUP.0 * self.front_spread + HICCUP.1 * (usual + one.seconds());
             return if high > longest { (usual, high - usual) } else { (high, 0.0) };
         }
@@ -277,13 +278,17 @@ impl Split<'_> {
         (relative, absolute)
     }
 
-    /// Seconds of iterations in which each limit refused a request, and its observed value.
-    fn limits(&self) -> Vec<(QueueLimit, f64, f64)> {
-        let seconds = |limit: QueueLimit| {
-            let at = self.timeline.iterations.iter().filter(|one| one.blocked == Some(limit));
-            at.map(Iteration::seconds).sum::<f64>()
-        };
-        let caps = QueueLimit::ALL.into_iter().zip(self.timeline.caps);
-        caps.map(|(limit, cap)| (limit, seconds(limit), cap)).collect()
+    /// Seconds of iterations in which each limit refused a request, and its observed value. Few of them are chance, and a limit
+    /// on tokens that was not found is not known to be one.
+    fn limits(&self, requests: &[AttributedRequest]) -> Vec<(QueueLimit, f64, f64)> {
+        let all = || self.timeline.iterations.iter();
+        let queued: i64 = requests.iter().map(|request| request.ttft[Part::Queue]).sum();
+        let min = (MIN_LIMITED.0 * all().map(Iteration::seconds).sum::<f64>()).min(MIN_LIMITED.1 * queued as f64 / 1e9);
+        let seconds = |limit: QueueLimit| all().filter(|one| one.blocked == Some(limit)).map(Iteration::seconds).sum();
+        let caps = QueueLimit::ALL.into_iter().zip(self.timeline.caps).map(|(limit, cap)| (limit, seconds(limit), cap));
+        caps.map(|(limit, seconds, cap): (_, f64, f64)| {
+            (limit, if cap.is_finite() && seconds > min { seconds } else { 0.0 }, cap)
+        })
+        .collect()
     }
 }

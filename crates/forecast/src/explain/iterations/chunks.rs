@@ -11,6 +11,9 @@ use crate::explain::model::{Load, Model};
 const MIN_CHUNK: f64 = 0.15;
 /// Largest ratio of the time that a prompt may explain to its cost.
 const MAX_EXCESS: f64 = 1.5;
+/// Rounds in which the tokens of a duration are found, and the part of each correction that is made.
+const ROUNDS: usize = 8;
+const DAMPING: f64 = 0.7;
 
 impl Timeline<'_> {
     /// Distributes a prompt over the iterations since it arrived, by the time that nothing else in them explains.
@@ -74,9 +77,14 @@ impl Timeline<'_> {
         }
         // Later tokens cost more: they attend to those before.
         let mut before = 0.0;
-        for over in &mut over {
-            *over /= model.added(&Load::decode(0.0), &Load::prefill(before, 256.0)).max(f64::MIN_POSITIVE) / 256.0;
-            before += *over;
+        for over in over.iter_mut().filter(|over| **over > 0.0) {
+            let (seconds, mut part) = (*over, 256.0_f64);
+            for _ in 0..ROUNDS {
+                let cost = model.added(&Load::decode(0.0), &Load::prefill(before, part)).max(f64::MIN_POSITIVE);
+                part = (part * (seconds / cost).powf(DAMPING)).max(1.0);
+            }
+            *over = part;
+            before += part;
         }
         over.iter().take(over.len() - 1).map(|part| tokens * part / before.max(f64::MIN_POSITIVE)).collect()
     }
