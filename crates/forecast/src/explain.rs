@@ -14,7 +14,8 @@ use tacho_metrics::{Attribution, Sample, Samples, replicas::REPLICA};
 
 use crate::fit::Traced;
 
-use self::{iterations::Timeline, model::Load};
+use self::iterations::Timeline;
+use self::model::{Load, Model};
 
 /// Fewest iterations of a run whose costs can be estimated.
 const MIN_ITERATIONS: usize = 50;
@@ -89,18 +90,7 @@ pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, 
     let mut all = Attribution { from_schedule: known.is_paced, ..Attribution::default() };
     for streams in replicas.into_values() {
         let stated = known.machine.map(|machine| machine.engine.async_scheduling).or(known.async_scheduling);
-        let mut timeline = Timeline::new(&streams, stated.unwrap_or(false));
-        let (found, apart) = (timeline.iterations.len(), timeline.apart);
-        match () {
-            () if found < MIN_ITERATIONS => return Err(ExplainError::TooFew { found }),
-            () if apart > MAX_APART => return Err(ExplainError::Apart { percent: apart * 100.0 }),
-            () => {}
-        }
-        let mut model = timeline.price(known.machine);
-        if stated.is_none() && timeline.seems_ahead() {
-            timeline = Timeline::new(&streams, true);
-            model = timeline.price(known.machine);
-        }
+        let (timeline, model) = reconstructed(&streams, known.machine, stated)?;
         all.append(requests::attribute(&timeline, &model, known.is_paced));
     }
     let is_later = lag as f64 > MIN_CONTENT_LAG * ttft as f64;
@@ -109,8 +99,37 @@ pub fn explain(samples: &Samples, known: KnownModel<'_>) -> Result<Attribution, 
     Ok(all)
 }
 
+/// The iterations of an engine, and their costs; whether it schedules asynchronously is read from them if it is not stated.
+fn reconstructed<'a, 'm>(
+    streams: &'a [Stream],
+    machine: Option<&'m Machine>,
+    async_scheduling: Option<bool>,
+) -> Result<(Timeline<'a>, Model<'m>), ExplainError> {
+    let mut timeline = Timeline::new(streams, async_scheduling.unwrap_or(false));
+    let (found, apart) = (timeline.iterations.len(), timeline.apart);
+    match () {
+        () if found < MIN_ITERATIONS => return Err(ExplainError::TooFew { found }),
+        () if apart > MAX_APART => return Err(ExplainError::Apart { percent: apart * 100.0 }),
+        () => {}
+    }
+    let mut model = timeline.price(machine);
+    if async_scheduling.is_none() && timeline.seems_ahead() {
+        timeline = Timeline::new(streams, true);
+        model = timeline.price(machine);
+    }
+    Ok((timeline, model))
+}
+
+/// The most tokens of an iteration, where prompts fill iterations up to it with their parts.
+pub(crate) fn token_limit(traced: &[Traced], async_scheduling: Option<bool>) -> Option<usize> {
+    let stream = |(index, traced): (usize, &Traced)| Stream { index, traced: traced.clone(), ..Stream::default() };
+    let streams: Vec<Stream> = traced.iter().filter(|one| !one.tokens.is_empty()).enumerate().map(stream).collect();
+    let (timeline, _) = reconstructed(&streams, None, async_scheduling).ok()?;
+    Some(timeline.caps[2]).filter(|max| max.is_finite()).map(|max| max.round() as usize)
+}
+
 /// One response as it arrived.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stream {
     /// Send time, prompt tokens and token times in seconds.
     traced: Traced,

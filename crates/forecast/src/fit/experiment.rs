@@ -3,6 +3,7 @@
 
 use super::limits::reached::{Held, KnownBefore, reached};
 use super::{Fitted, caches, limits::KnownLimits, trace::Traced};
+use crate::explain::token_limit;
 
 /// Concurrency, median prompt length and median output length of the runs of a round. Prompts of single requests have all
 /// lengths, which separates quadratic from linear costs; outputs are short, so that many steps have a prefill.
@@ -136,6 +137,16 @@ impl Experiment {
         if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= min) {
             known.learn("max_num_batched_tokens", limit, &format!("reached: from {low} to {high}"));
             reached.splits.into_iter().for_each(|on| known.learn("enable_chunked_prefill", usize::from(on), "reached"));
+        }
+        if !known.is_known("max_num_batched_tokens") {
+            // Prompts that are longer fill iterations with their parts, whether or not others are queued.
+            let found: Vec<usize> =
+                self.runs.iter().filter_map(|run| token_limit(run, known.async_scheduling)).collect();
+            let min = min.max(reached.most_tokens);
+            let limit = found.first().filter(|first| found.iter().all(|limit| limit == *first && *limit >= min));
+            limit
+                .into_iter()
+                .for_each(|limit| known.learn("max_num_batched_tokens", *limit, "reached by long prompts"));
         }
         known.assume("max_num_seqs", reached.widest);
         known.assume("max_num_batched_tokens", reached.most_tokens);

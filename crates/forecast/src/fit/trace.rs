@@ -6,7 +6,7 @@ use super::error::FitError;
 use tacho_metrics::Sample;
 
 /// One request: send time, prompt tokens, and token arrival times in seconds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traced {
     pub sent: f64,
     pub prompt: u64,

@@ -7,7 +7,7 @@ use tacho_engine::{Machine, simulation::Arrival};
 use tacho_forecast::fit::{self, Experiment, KnownLimits, Length, Load, Profile, Server, Traced};
 
 use crate::async_scheduling::asynchronous;
-use crate::planted::{others, planted, sent, traced};
+use crate::planted::{others, planted, requests, sent, traced};
 
 /// A simulated server.
 struct Planted {
@@ -133,4 +133,22 @@ fn a_closed_loop_is_predicted_with_the_budget_that_was_found() {
 
 fn source(known: &KnownLimits, name: &str) -> String {
     known.rows().find(|row| row.0 == name).map(|row| row.2).unwrap_or_default()
+}
+
+/// A run whose prompts are longer than the token budget, and that never has several of them queued for long.
+#[test]
+fn long_prompts_show_the_token_budget_without_a_burst() {
+    for (async_scheduling, budget) in [(false, 512), (true, 512), (false, 8192), (true, 8192)] {
+        let mut machine = planted();
+        machine.engine.async_scheduling = async_scheduling;
+        machine.engine.max_num_batched_tokens = budget;
+        let due = |at: usize| Timestamp::from_secs((at as f64 + (at * 7 % 5) as f64 / 5.0) / 3.0);
+        let paced = requests(250, 5).into_iter().enumerate().map(|(at, one)| Arrival { due: due(at), ..one });
+        let runs = vec![sent(&machine, &paced.collect::<Vec<_>>(), None, 5)];
+        let (experiment, mut known) = (Experiment { runs, ..Experiment::default() }, KnownLimits::default());
+        experiment.learn_limits(&mut known);
+        assert_eq!(known.limits.max_num_batched_tokens, budget, "async {async_scheduling}: {:?}", known.sources);
+        let costs = fit::fit(&experiment.runs, &known.limits, None).unwrap().costs;
+        assert!((costs.prefill.value / 30e-6 - 1.0).abs() < 0.1, "async {async_scheduling}, {budget}: {costs:?}");
+    }
 }
