@@ -48,10 +48,17 @@ pub struct Compared {
     pub agreement: Agreement,
 }
 
-/// Compares `new` runs with `base` on all metrics that both have, with changes up to `margin` as agreement.
-pub fn agreement(base: &Samples, new: &[&Samples], margin: f64, confidence: Confidence) -> Vec<Compared> {
+/// Compares `new` runs with `base` on all metrics that both have and that `has` takes, with changes up to `margin` as
+/// agreement.
+pub fn agreement(
+    base: &Samples,
+    new: &[&Samples],
+    has: impl Fn(&str) -> bool,
+    margin: f64,
+    confidence: Confidence,
+) -> Vec<Compared> {
     let pairs = pairs(base, new);
-    let metrics = METRICS.iter().filter_map(|(key, value)| {
+    let metrics = METRICS.iter().filter(|(key, _)| has(key)).filter_map(|(key, value)| {
         let rows: Vec<(f64, Vec<f64>)> = pairs.iter().filter_map(|(base, new)| of_both(base, new, *value)).collect();
         (!rows.is_empty()).then_some((*key, rows))
     });
@@ -161,7 +168,7 @@ mod tests {
 
     fn answer(factor: f64, noise: f64, runs: usize) -> Agreement {
         let new: Vec<Samples> = (1..=runs).map(|seed| run(factor, noise, seed)).collect();
-        overall(&agreement(&run(1.0, noise, 0), &new.iter().collect::<Vec<_>>(), 0.1, Confidence::USUAL))
+        overall(&agreement(&run(1.0, noise, 0), &new.iter().collect::<Vec<_>>(), |_| true, 0.1, Confidence::USUAL))
     }
 
     #[test]
@@ -177,10 +184,10 @@ mod tests {
     #[test]
     fn too_little_data_is_inconclusive() {
         let short: Samples = run(1.0, 0.1, 0).iter().take(3).map(|sample| sample.into_owned()).collect();
-        let found = agreement(&short, &[&short], 0.1, Confidence::USUAL);
+        let found = agreement(&short, &[&short], |_| true, 0.1, Confidence::USUAL);
         assert!(found.iter().all(|one| one.interval.is_none()) && overall(&found) == Agreement::Inconclusive);
         assert_eq!(
-            overall(&agreement(&Samples::default(), &[&short], 0.1, Confidence::USUAL)),
+            overall(&agreement(&Samples::default(), &[&short], |_| true, 0.1, Confidence::USUAL)),
             Agreement::Inconclusive
         );
     }
@@ -189,8 +196,11 @@ mod tests {
     fn only_requests_of_both_sides_count() {
         let half: Samples =
             run(1.0, 0.0, 0).iter().filter(|one| one.index % 2 == 0).map(|one| one.into_owned()).collect();
-        let found = agreement(&run(1.0, 0.0, 0), &[&half], 0.1, Confidence::USUAL);
+        let found = agreement(&run(1.0, 0.0, 0), &[&half], |_| true, 0.1, Confidence::USUAL);
         assert!(found.iter().all(|one| one.change == 0.0 && one.agreement == Agreement::Agrees), "{found:?}");
+        let run = run(1.0, 0.0, 0);
+        let whole = agreement(&run, &[&run], |key| key == "mean_e2el_ms", 0.1, Confidence::USUAL);
+        assert!(whole.len() == 1 && whole[0].key == "mean_e2el_ms", "{whole:?}");
         assert_eq!(
             found.iter().map(|one| one.key).collect::<Vec<_>>(),
             ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]

@@ -25,7 +25,7 @@ fn run(latency: f64) -> Samples {
 #[test]
 fn agreement_counts_the_base_as_one_more_run() {
     let new = [1.0, 1.1, 1.2].map(run);
-    let found = agreement(&run(1.0), &new.each_ref(), 0.5, Confidence::USUAL);
+    let found = agreement(&run(1.0), &new.each_ref(), |_| true, 0.5, Confidence::USUAL);
     let latency = found.iter().find(|one| one.key == "mean_e2el_ms").unwrap();
     // Runs differ from the base by 0, 0.1 and 0.2 s: their variance is 0.01, that of mean and base together 4/3 of it.
     let half = 2.919_986 * (0.01_f64 * 4.0 / 3.0).sqrt();

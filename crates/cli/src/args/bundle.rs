@@ -108,7 +108,7 @@ const CONNECTION: &[Flag] = &[
     switch(&["--http2"], &SERVER, "Use HTTP/2, see tacho serve."),
     switch(&["--reset-caches"], &SERVER, "Empty the server's caches before each run, see tacho serve."),
     switch(&["--sim"], &SERVER, "Send to the built-in simulator instead of a server.").excludes(&["--base-url"]),
-    tacho(&["--sim-profile"], Str, "NAME", Unset, &SERVER, "Speed of the simulator.").needs(&["--sim"]),
+    tacho(&["--sim-profile"], Str, "NAME", Unset, &SERVER, "Speed of the simulator (default: that of the simulator in the bundle, if it is a built-in one, otherwise tiny).").needs(&["--sim"]),
     tacho(&["--sim-args"], Str, "FLAGS", Unset, &SERVER, "Further flags of tacho sim, as one text.").needs(&["--sim"]),
 ];
 

@@ -1,14 +1,15 @@
 //! `tacho reproduce`: sends the requests of a bundle again and says whether the server agrees with the result.
 
-use std::io::Write;
+use std::{borrow::Cow, collections::BTreeSet, io::Write};
 
 use anyhow::{Context, bail};
-use tacho_core::json::Value;
+use tacho_core::json::{Json, Value};
 use tacho_decide::agreement::{Agreement, Compared, agreement, overall};
 use tacho_decide::gate::{FailureRule, Judgment};
 use tacho_decide::verify::Weight;
-use tacho_metrics::{Samples, Trust};
-use tacho_record::{RunRecord, StoredRun};
+use tacho_engine::Profile;
+use tacho_metrics::{Sample, Samples, Trust};
+use tacho_record::{RunRecord, StoredRun, metric::Known};
 use tacho_report::Progress;
 use tacho_report::compare::forest::{ForestRow, forest};
 use tacho_report::json::{Detail, ResultFile, SaveMode, save};
@@ -52,7 +53,9 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Exit> {
     }
     let samples: Vec<&Samples> = records.iter().map(|record| &record.measured.samples).collect();
     let margin = flags.margin.unwrap_or_default();
-    let found = agreement(&opened.record.measured.samples, &samples, margin, flags.confidence);
+    // Responses that are not streamed have no first token, whatever their rows say.
+    let has = |key: &str| Known::find(key).is_some_and(|known| known.read(&opened.record).is_some());
+    let found = agreement(&opened.record.measured.samples, &samples, has, margin, flags.confidence);
     let failures = FailureRule { max: None }.judge(&stored(std::slice::from_ref(&opened.record))?, &stored(&records)?);
     let answer = match failures.judgment {
         // Times that the client may have made itself decide nothing.
@@ -86,16 +89,27 @@ struct Again {
 
 impl Again {
     fn of(opened: &Opened, args: &ReproduceArgs) -> anyhow::Result<Self> {
-        let connection = &args.connection;
+        let mut connection = args.connection.clone();
+        let engine = opened.record.provenance.server.engine.as_deref();
+        let profile = engine.and_then(|engine| Profile::from_name(engine.strip_prefix("tacho simulator, profile ")?));
+        if let Some(profile) = profile.filter(|_| connection.is_set("--sim") && !connection.is_set("--sim-profile")) {
+            connection.put("--sim-profile", Value::from(profile.name()));
+        }
         let source = match opened.workload() {
-            Some(path) => Source::saved(&path, Some(connection), opened.is_builtin())?,
+            Some(path) => Source::saved(&path, Some(&connection), opened.is_builtin())?,
             None => opened
                 .recipe()
                 .context("the bundle has no workload.jsonl, and its requests cannot be made again")?
-                .at(connection)?,
+                .at(&connection)?,
         };
         let digest = opened.digest();
-        let mut on = connection.clone();
+        let samples = &opened.record.measured.samples;
+        let adapter = |sample: Cow<'_, Sample>| Some(sample.labels.get("adapter")?.to_owned());
+        let adapters: BTreeSet<String> = samples.iter().filter_map(adapter).collect();
+        let mut on = connection;
+        if !adapters.is_empty() {
+            on.put("--lora-modules", Vec::from_iter(adapters).to_json());
+        }
         on.put("--model", Value::from(opened.record.setup.model_id.clone()));
         let simulator = simulator::start(&ServeArgs::read(on)?)?;
         Ok(Again { source, simulator, digest, builtin: opened.is_builtin() })
@@ -172,13 +186,7 @@ fn lines(
     let servers = theirs.name().zip(ours.name()).filter(|(one, other)| one != other);
     let notes = [
         doubt.map(|trust| format!("warning[client_unreliable]: {}", trust.text())),
-        cache_difference(&opened.record, records).map(|(base, new)| {
-            format!(
-                "Prefix cache hit rate {:.0}% in the bundle, {:.0}% here: pass --reset-caches, or restart the server.",
-                base * 100.0,
-                new * 100.0
-            )
-        }),
+        cache_difference(&opened.record, records).map(cache_text),
         servers.map(|(one, other)| format!("the servers state other versions: {one} in the bundle, {other} here")),
         (records.len() == 1).then(|| {
             "One run on each side: what differs from run to run is not in the intervals. --num-runs 4 adds it."
@@ -197,6 +205,12 @@ fn cache_difference(base: &RunRecord, records: &[RunRecord]) -> Option<(f64, f64
     ((farthest - base).abs() > CACHE_DIFFERENCE).then_some((base, farthest))
 }
 
+fn cache_text((base, new): (f64, f64)) -> String {
+    let warmer = "the run in the bundle found a warmer cache";
+    let text = if new > base { "pass --reset-caches, or restart the server" } else { warmer };
+    format!("Prefix cache hit rate {:.0}% in the bundle, {:.0}% here: {text}.", base * 100.0, new * 100.0)
+}
+
 /// Whether the server knew the requests: a warm cache is faster, whatever the server is.
 fn is_warmer(base: &RunRecord, records: &[RunRecord]) -> bool {
     cache_difference(base, records).is_some_and(|(base, new)| new > base)
@@ -211,5 +225,15 @@ fn ink(answer: Agreement) -> Ink {
         Agreement::Agrees => Ink::Green,
         Agreement::Differs => Ink::Red,
         Agreement::Inconclusive => Ink::Yellow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_a_warmer_cache_here_can_be_emptied() {
+        let text = super::cache_text((0.75, 0.0));
+        assert!(text.contains("75% in the bundle, 0% here") && !text.contains("--reset-caches"), "{text}");
+        assert!(super::cache_text((0.0, 0.75)).contains("--reset-caches"));
     }
 }

@@ -7,7 +7,7 @@ use tacho_record::bundle::{RESULT, pack};
 
 use super::{bundled, bundled_run, count, member, members, put};
 use crate::backends::Sim;
-use crate::tacho::{stderr, stdout};
+use crate::tacho::{Place, stderr, stdout};
 
 /// The answers of runs whose client was not held up by other work on this machine.
 fn answers(args: &[&str], runs: usize) -> Vec<String> {
@@ -70,4 +70,29 @@ fn a_reproduction_sends_the_same_requests_or_none() {
     assert!(stderr(&output).contains("nothing was sent"), "{}", stderr(&output));
     let path: PathBuf = place.file("a.tacho.zip");
     assert!(path.exists() && place.run(&["reproduce", "a.tacho.zip"]).status.code() == Some(2), "no server");
+}
+
+/// Without --sim-profile, a run with load flags is at the speed of tiny.
+#[test]
+fn the_simulator_of_a_reproduction_is_that_of_the_bundle() {
+    for (flags, profile) in [
+        (&["--backend", "openai-embeddings"][..], "tiny"),
+        (&["--lora-modules", "one", "two", "--sim-profile", "a100-8b"], "a100-8b"),
+    ] {
+        let place = Place::new();
+        let load = ["serve", "--sim", "--num-prompts", "20", "--request-rate", "80", "--random-output-len", "4"];
+        let saved = ["--save-result", "--result-filename", "r.json", "--quiet"];
+        let output = place.run(&[&load, &saved[..], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let output = place.run(&["bundle", "r.json", "-o", "a.tacho.zip"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let output = place.run(&["reproduce", "a.tacho.zip", "--sim", "--result-dir", "again"]);
+        let text = stdout(&output);
+        assert!(text.contains("mean_e2el_ms") && !text.contains("other versions"), "{text} {}", stderr(&output));
+        assert_eq!(text.contains("mean_ttft_ms"), profile != "tiny", "embeddings are not streamed: {text}");
+        let again = place.json("again/reproduced-1.json");
+        let engine = &again["tacho"]["provenance"]["server"]["engine"];
+        assert_eq!(engine, &json!(format!("tacho simulator, profile {profile}")));
+        assert!(again["failed"].as_u64().unwrap_or(0) == 0, "the adapters are served");
+    }
 }
