@@ -4,9 +4,10 @@ use tacho_metrics::{SteadyWindow, interval::student, statistics::mean};
 
 use crate::{RunRecord, metric::Known};
 
-/// The summarized metrics by key, with their names in vLLM's Rust client.
-pub const NUMBERS: [(&str, &str); 16] = [
+/// The summarized metrics by key, with their names in vLLM's Rust client. Goodput has none there.
+pub const NUMBERS: [(&str, &str); 17] = [
     ("request_throughput", "Request throughput (req/s)"),
+    ("request_goodput", "Request goodput (req/s)"),
     ("output_throughput", "Output throughput (tok/s)"),
     ("total_token_throughput", "Total throughput (tok/s)"),
     ("max_output_tokens_per_s", "Peak output (tok/s)"),
@@ -23,6 +24,9 @@ pub const NUMBERS: [(&str, &str); 16] = [
     ("failed", "Failed"),
     ("duration", "Duration (s)"),
 ];
+
+/// The last metrics of families of latencies: other percentiles that were asked for come after them.
+const ENDS: [&str; 4] = ["p99_ttft_ms", "p99_tpot_ms", "mean_itl_ms", "p99_e2el_ms"];
 
 /// The summarized metrics of the steady-state windows.
 pub const STEADY: [(&str, &str); 6] = [
@@ -76,7 +80,7 @@ impl Spread {
 }
 
 /// A summarized metric: its key, its name, and its spread.
-pub type Row = (&'static str, &'static str, Spread);
+pub type Row = (String, String, Spread);
 
 /// The summary of several runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,15 +99,25 @@ impl MultiRun {
     /// Summarizes runs.
     pub fn of(records: &[RunRecord]) -> Self {
         let windows: Vec<&SteadyWindow> = records.iter().filter_map(RunRecord::window).collect();
-        let rows = NUMBERS.into_iter().filter_map(|(key, name)| {
-            let known = Known::find(key)?;
+        let asked = records.first().map_or(&[][..], |one| &one.setup.metric_percentiles);
+        let keys = NUMBERS.into_iter().flat_map(|(key, name)| {
+            let family = key.split_once('_').filter(|_| ENDS.contains(&key)).map(|(_, family)| family);
+            let others = family.into_iter().flat_map(move |family| {
+                let others = asked.iter().filter(|percent| ![50.0, 99.0].contains(*percent));
+                others.map(move |percent| format!("p{percent}_{family}"))
+            });
+            let others = others.filter_map(|key| Some((Known::find(&key)?.heading(&key), key)));
+            std::iter::once((key.to_owned(), name.to_owned())).chain(others.map(|(name, key)| (key, name)))
+        });
+        let rows = keys.filter_map(|(key, name)| {
+            let known = Known::find(&key)?;
             let counted = records.iter().filter(|one| !matches!(known, Known::Timed(_)) || one.summary.completed > 0);
             let values: Vec<f64> = counted.filter_map(|record| known.read(record)).collect();
             Some((key, name, Spread::of(&values)?))
         });
         let steady = STEADY.into_iter().filter_map(|(key, name)| {
             let values: Vec<f64> = windows.iter().filter_map(|window| in_window(window, key)).collect();
-            Some((key, name, Spread::of(&values)?))
+            Some((key.to_owned(), name.to_owned(), Spread::of(&values)?))
         });
         MultiRun { runs: records.len(), rows: rows.collect(), steady: steady.collect(), windows: windows.len() }
     }
@@ -156,5 +170,25 @@ mod tests {
         assert_eq!((runs.get("mean_e2el_ms").unwrap().mean, runs.get("mean_e2el_ms").unwrap().runs), (2000.0, 2));
         assert_eq!(runs.get("failed").unwrap().max, 1.0);
         assert_eq!((runs.runs, runs.windows, runs.steady.len()), (3, 0, 0));
+    }
+
+    #[test]
+    fn percentiles_and_goodput_are_there_if_asked_for() {
+        let run = |percentiles: &[f64]| {
+            let mut setup = Setup::example();
+            setup.metric_percentiles = percentiles.to_vec();
+            setup.metrics.goodput = (percentiles != [99.0]).then(Default::default);
+            let sample = Sample { latency: 1.0, ttft: 0.5, output_len: 3, ..Sample::default() };
+            RunRecord::compute(setup, Measured { samples: [sample].into(), duration: 2.0, ..Measured::default() })
+        };
+        let keys = |record: RunRecord| -> Vec<(String, String)> {
+            MultiRun::of(&[record]).rows.into_iter().map(|(key, name, _)| (key, name)).collect()
+        };
+        let (usual, all) = (keys(run(&[99.0])), keys(run(&[90.0, 99.0, 99.9])));
+        let further: Vec<&str> = all.iter().filter(|row| !usual.contains(row)).map(|(key, _)| key.as_str()).collect();
+        let wanted = ["request_goodput", "p90_ttft_ms", "p99.9_ttft_ms", "p90_tpot_ms", "p99.9_tpot_ms"];
+        assert_eq!((&further[..5], all.len()), (&wanted[..], usual.len() + further.len()));
+        assert!(usual.iter().all(|(key, _)| NUMBERS.iter().any(|(fixed, _)| fixed == key)), "{usual:?}");
+        assert!(all.contains(&("p90_ttft_ms".to_owned(), "P90 TTFT (ms)".to_owned())), "{all:?}");
     }
 }

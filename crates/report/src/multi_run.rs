@@ -59,7 +59,7 @@ fn numbers(rows: &[Row]) -> Dict {
         let interval = interval.map(|(low, high)| vec![low.into(), high.into()]);
         dict! { "mean": *mean, "std": *std, "min": *min, "max": *max, "interval": interval, "runs": *runs }
     };
-    rows.iter().map(|(key, _, spread)| ((*key).to_owned(), entry(spread).into())).collect()
+    rows.iter().map(|(key, _, spread)| (key.clone(), entry(spread).into())).collect()
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     fn the_table_is_eighty_columns_wide() {
         let spread = Spread::of(&[10.0, 12.0, 11.0]).unwrap();
         let name = "Request throughput (req/s)";
-        let rows = vec![("request_throughput", name, spread)];
+        let rows = vec![("request_throughput".to_owned(), name.to_owned(), spread)];
         let runs = MultiRun { runs: 3, rows: rows.clone(), steady: rows, windows: 2 };
         let text = text(&runs, &["warning[x]: y".to_owned()]);
         assert!(text.ends_with("\nwarning[x]: y\n"), "{text}");
