@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value, parse, parse_prefix};
+use tacho_record::bundle::{Bundle, RESULT};
 
 use crate::Error;
 
@@ -44,12 +45,23 @@ pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
     if dicts.is_empty() {
         return Err(bad("empty".into()));
     }
+    if let [summary] = &dicts[..]
+        && let (Some(_), Some(Value::List(files))) = (summary.get("num_runs"), summary.get("files"))
+    {
+        let files: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+        return Err(bad(format!("it is the summary of several runs: pass their results: {}", files.join(" "))));
+    }
     tacho_record::tools::mapped(dicts).map_err(|problem| bad(problem.to_string()))
 }
 
 pub fn read_text(path: &Path) -> Result<String, Error> {
     let bytes = tacho_core::files::read_data(path).map_err(|source| unreadable(path, source))?;
-    String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
+    String::from_utf8(bytes).map_err(|error| {
+        let is_bundle = Bundle::read(error.as_bytes()).is_ok();
+        let bundle = format!("it is a bundle: check it with tacho verify, or unzip {RESULT} from it");
+        let problem = if is_bundle { bundle } else { "not UTF-8 text".into() };
+        Error::NotAResult { path: path.to_owned(), problem }
+    })
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> Error {
@@ -93,7 +105,7 @@ fn files(directory: &Path, below: bool, wanted: &dyn Fn(&str) -> bool) -> Result
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<usize, String> {
+    fn of(text: impl AsRef<[u8]>) -> Result<usize, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r.json");
         std::fs::write(&path, text).unwrap();
@@ -113,5 +125,15 @@ mod tests {
             let error = of(text).unwrap_err();
             assert!(error.contains("r.json"), "{error}");
         }
+    }
+
+    #[test]
+    fn other_files_of_a_run_are_named() {
+        let error = of(r#"{"version": 1, "num_runs": 2, "files": ["m-run1.json", "m-run2.json"], "metrics": {}}"#);
+        assert!(error.as_ref().unwrap_err().ends_with("pass their results: m-run1.json m-run2.json"), "{error:?}");
+        let member = tacho_record::zip::Member { name: RESULT.to_owned(), content: vec![0xff; 9] };
+        let error = of(tacho_record::bundle::pack(&[member], "0.1.0", "", None));
+        assert!(error.as_ref().unwrap_err().contains("it is a bundle"), "{error:?}");
+        assert!(of([0xff, 0xfe]).unwrap_err().contains("not UTF-8 text"));
     }
 }
