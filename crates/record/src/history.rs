@@ -76,6 +76,22 @@ impl History {
         self.run(id).join(format!("{id}.json"))
     }
 
+    /// The entry of the same run, whose result may come from another file, such as its log.
+    pub fn same_run(&self, entry: &Entry) -> Option<Entry> {
+        let day = entry.id.split('-').next()?;
+        let listed = fs::read_dir(self.directory.join(RUNS)).ok()?.flatten();
+        let at_once = listed.filter(|item| item.file_name().to_string_lossy().starts_with(day));
+        let mut known = at_once.filter_map(|item| read_entry(&item.path()).ok());
+        known.find(|known| {
+            (known.kind, &known.settings, &known.metrics) == (entry.kind, &entry.settings, &entry.metrics)
+        })
+    }
+
+    /// Removes its directory if nothing is in it.
+    pub fn remove_empty(&self) {
+        let _ = fs::remove_dir(self.directory.join(RUNS)).and_then(|()| fs::remove_dir(&self.directory));
+    }
+
     /// Adds an entry with its result and, if it has another form, the file that it was read from. Returns whether it is
     /// new: an entry that is there gets the new tags. Fails when the directory cannot be written.
     pub fn add(&self, entry: &Entry, result: &Dict, original: Option<&Path>) -> Result<bool, HistoryError> {
@@ -298,6 +314,18 @@ mod tests {
         );
         let text = std::fs::read_to_string(history.result(&first.id)).unwrap();
         assert_eq!(parse(&text).unwrap().as_dict(), Some(&result(2.0)));
+    }
+
+    #[test]
+    fn a_run_is_recognized_in_another_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(directory.path());
+        let first = entry(2.0, 3, &[("gpu", "l4")]);
+        history.add(&first, &result(2.0), None).unwrap();
+        let detailed = parse(&dumps(&Value::Dict(result(2.0))).replace("[1.0]", "[1.0, 2.0]")).unwrap();
+        let again = Entry::new(detailed.as_dict().unwrap(), &first.time, "r.rows", &[]).unwrap();
+        assert!(again.id != first.id && history.same_run(&again).is_some_and(|known| known.id == first.id));
+        assert_eq!(history.same_run(&entry(3.0, 3, &[])).or(history.same_run(&entry(2.0, 4, &[]))), None);
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub fn list(entries: &[Entry], width: usize) -> String {
         harmless_line(&pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" "))
     };
     let count = if entries.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", entries.len()) };
-    let mut text = crate::style::fold(&format!("{count}: {}", shown(common.clone())), width, 2).join("\n") + "\n\n";
+    let head = if common.is_empty() { count } else { format!("{count}: {}", shown(common.clone())) };
+    let mut text = crate::style::fold(&head, width, 2).join("\n") + "\n\n";
     let metrics = columns(entries, COLUMNS);
     let apart = all.iter().flatten().filter(|pair| !common.contains(pair)).map(|(key, _)| key.as_str());
     let keys = distinct(apart);

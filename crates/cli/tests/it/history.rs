@@ -272,3 +272,22 @@ fn the_site_has_its_pages_and_escapes_what_others_wrote() {
     let page = fs::read_to_string(place.file(&format!("site/runs/{detailed}.html"))).unwrap();
     assert!(page.contains("../index.html") && page.contains("id=\"rows\""), "the report of a detailed result");
 }
+
+#[test]
+fn a_result_and_its_log_are_one_run() {
+    let place = Place::new();
+    let run = ["serve", "--sim", "--num-prompts", "10", "--save-result", "--result-filename", "r.json", "--quiet"];
+    ok(place.run(&run));
+    ok(of(&place, &["add", "r.json"]));
+    let again = of(&place, &["add", "r.rows", "--tag", "gpu=l4"]);
+    assert!(stderr(&again).contains("there already, with the new tags"), "{}", stderr(&again));
+    assert_eq!(listed(&place).len(), 1);
+    let failed = place.run(&["history", "add", "nope", "--history", "hh"]);
+    assert!(failed.status.code() == Some(1) && !place.file("hh").exists(), "{}", stderr(&failed));
+    place.write(
+        "latency.json",
+        &json!({"avg_latency": 1.0, "latencies": [1.0], "percentiles": {"50": 1.0}}).to_string(),
+    );
+    ok(of(&place, &["add", "latency.json"]));
+    assert!(ok(of(&place, &["list"])).starts_with("2 entries\n"), "nothing in common");
+}

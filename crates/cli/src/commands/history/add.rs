@@ -12,6 +12,7 @@ use crate::{args::history::AddArgs, commands::compare::sides::of_log};
 
 /// Adds every result, and fails at the end if a path that was named has none.
 pub(crate) fn run(args: &AddArgs) -> anyhow::Result<Exit> {
+    let is_there = args.history.directory().exists();
     let store = Store::open(args.history.clone(), &args.tags, args.git)?;
     let mut without = Vec::new();
     for path in &args.results {
@@ -24,7 +25,11 @@ pub(crate) fn run(args: &AddArgs) -> anyhow::Result<Exit> {
             }
         }
     }
-    store.history.reindex()?;
+    if without.len() < args.results.len() || is_there {
+        store.history.reindex()?;
+    } else {
+        store.history.remove_empty();
+    }
     if !without.is_empty() {
         bail!("{}", without.join("; "));
     }

@@ -49,6 +49,9 @@ impl Store {
         if let Some(run) = run.filter(|_| [EntryKind::Search, EntryKind::AbTest].contains(&entry.kind)) {
             entry.settings_of(&Entry::new(run, &time, &source, &[])?);
         }
+        if let Some(known) = self.history.same_run(&entry) {
+            entry.id = known.id;
+        }
         // Results of other tools have another form in their files.
         let original = result.get("tool").map(|_| from).filter(|from| from.is_file());
         let is_new = self.history.add(&entry, result, original)?;
