@@ -430,9 +430,9 @@ fn stalls_end_at_their_time_limits() {
             let failure = row.outcome.failure().unwrap_or_else(|| panic!("{asked:?}, {says}: a success"));
             assert_eq!(failure.kind, FailureKind::TimedOut, "{asked:?}: {}", failure.message);
             assert_eq!(failure.message, format!("{says} within 0.06 s"), "{asked:?}");
-            // Exactly then, within the jitter of a busy machine.
+            // Not at a default limit, which is an hour or more; a busy machine is late by seconds.
             let took = row.done.since(row.sent);
-            assert!(took >= limit && took < limit + Duration::from_millis(2000), "{asked:?}: {took:?}");
+            assert!(took >= limit && took < limit + Duration::from_secs(10), "{asked:?}: {took:?}");
         };
         stall(Vec::new(), &total, "no complete response");
         stall(first.concat(), &total, "no complete response");
