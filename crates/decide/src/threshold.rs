@@ -43,6 +43,8 @@ pub struct Finding {
     pub interval: Option<Interval>,
     /// The result.
     pub standing: Standing,
+    /// Whether the run is one burst.
+    is_burst: bool,
 }
 
 impl Threshold {
@@ -61,7 +63,7 @@ impl Threshold {
         let Some(path) = &self.group else { return self.on_part(record, &record.measured.samples) };
         match record.group(path) {
             Some(group) => self.on_part(&group.record, &record.group_samples(group)),
-            None => self.find(None, None, record.is_burst(), 0.0),
+            None => self.find(None, None, (record.is_burst(), false), 0.0),
         }
     }
 
@@ -72,7 +74,7 @@ impl Threshold {
         let estimate = Estimate::from_samples(&self.key, samples, record.measured.duration);
         let interval = record.intervals.get(&self.key).or(estimate.map(|estimate| estimate.interval));
         let value = value.or(estimate.map(|estimate| estimate.value));
-        self.find(value, interval, record.is_burst(), all)
+        self.find(value, interval, (record.is_burst(), false), all)
     }
 
     /// Evaluates it on a stored run. A file without single requests has the stored intervals, or none.
@@ -93,13 +95,20 @@ impl Threshold {
         }
         let interval = run.interval(&self.key).or_else(|| spread.map(|estimate| estimate.interval));
         let all = run.failures().map_or(f64::NAN, |(_, all)| all as f64);
-        Ok(self.find(value.filter(|_| !empty), interval, run.is_burst(), all))
+        Ok(self.find(value.filter(|_| !empty), interval, (run.is_burst(), run.has_intervals(&self.key)), all))
     }
 
-    /// A latency or rate of one burst is one observation, which says nothing of the next.
-    fn find(&self, value: Option<f64>, interval: Option<Interval>, burst: bool, all: f64) -> Finding {
+    /// A latency or rate of one burst is one observation, which says nothing of the next. Where runs such as this one have
+    /// an interval and this one has none, it was too short for one.
+    fn find(
+        &self,
+        value: Option<f64>,
+        interval: Option<Interval>,
+        (is_burst, has_intervals): (bool, bool),
+        all: f64,
+    ) -> Finding {
         let varies = Known::find(&self.key).is_some_and(Known::varies);
-        let withheld = burst && varies;
+        let withheld = is_burst && varies || has_intervals && interval.is_none();
         let interval = interval.filter(|_| !withheld);
         let value = value.map(|value| if self.share { 100.0 * value / all } else { value });
         let holds = |value: f64| self.operator.holds(value, self.limit);
@@ -115,7 +124,7 @@ impl Threshold {
             (Some(value), None) if holds(value) => Standing::Broken,
             (Some(_), None) => Standing::Kept,
         };
-        Finding { threshold: self.clone(), value, interval, standing }
+        Finding { threshold: self.clone(), value, interval, standing, is_burst }
     }
 }
 
@@ -144,10 +153,13 @@ impl Finding {
         };
         let value = self.value.map_or_else(none, |value| format!("{} {unit}", shown(value)));
         let interval = self.interval.filter(|_| self.value.is_some());
-        let burst = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
+        let open = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
         let interval = match interval {
             Some(all) => format!(", 95% confidence interval {} to {}", shown(all.low), shown(all.high)),
-            None if burst => ", no interval: one burst is one observation, repeat it with --num-runs".to_owned(),
+            None if open && self.is_burst => {
+                ", no interval: one burst is one observation; send with --request-rate or --max-concurrency".to_owned()
+            }
+            None if open => ", no interval: the run was too short for one; send more requests".to_owned(),
             None => String::new(),
         };
         format!("{word} fail if {text}: {key} is {}{interval}", value.trim_end())
@@ -189,7 +201,7 @@ mod tests {
         assert_eq!(standing("failed>1%"), Ok(Standing::Broken));
         assert_eq!(standing("failed>2%"), Ok(Standing::Kept));
         assert_eq!(standing("failed>1"), Ok(Standing::Broken));
-        assert_eq!(standing("mean_ttft_ms>99"), Ok(Standing::Broken));
+        assert_eq!(standing("mean_ttft_ms>99"), Ok(Standing::Inconclusive), "its interval is withheld");
         assert!(matches!(standing("p50_itl_ms>1"), Err(Error::Missing { .. })));
         assert!(matches!(standing("avg_latency>1"), Err(Error::Foreign { .. })));
     }
@@ -206,6 +218,7 @@ mod tests {
         assert!(found(burst, "p99_ttft_ms>300").text().contains("one burst is one observation"));
         assert_eq!(found(burst, "failed>1").standing, Standing::Broken);
         let users = burst.replace("null", "8");
+        let users = users.replace("{}", r#"{"p99_ttft_ms": [280.0, 299.0]}"#);
         assert_eq!(found(&users, "p99_ttft_ms>300").standing, Standing::Kept, "eight users wait for each other");
     }
 

@@ -15,7 +15,8 @@ use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::{MetricKind, Share, statistics::Statistic};
 
 use crate::fields::{ResultFields, SteadyState};
-use crate::{Error, Provenance, ResultKind, intervals::spread, metric::Known};
+use crate::metric::{Known, Metric, Part};
+use crate::{Error, Provenance, ResultKind, intervals::spread};
 
 use self::check::{check_version, possible};
 pub(crate) use self::lists::{Lists, number_of};
@@ -159,6 +160,13 @@ impl StoredRun {
     /// The confidence interval that the run stored for a metric.
     pub fn interval(&self, key: &str) -> Option<Interval> {
         self.view().interval(key)
+    }
+
+    /// Whether runs such as this one have an interval of a metric.
+    pub fn has_intervals(&self, key: &str) -> bool {
+        let is_rate = |metric: &Metric| metric.part == Part::Totals && metric.unit.is_rate();
+        let rate = matches!(Known::find(key), Some(Known::Row(metric)) if is_rate(metric));
+        self.view().has_intervals(key) || rate && self.view().tacho("intervals").is_some()
     }
 
     /// Stores a fraction that was found after the run, with its interval.

@@ -4,14 +4,15 @@ use anyhow::bail;
 use tacho_decide::threshold::{Finding, Standing};
 use tacho_report::{Error, inputs, style::harmless_line};
 
-use super::compare::sides::sides;
+use super::compare::sides::{detailed, sides};
 use crate::{args::check::CheckArgs, exit::Exit, exit::show};
 
 /// Evaluates all conditions for each result and prints one line per finding.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let mut findings = Vec::new();
     for path in &args.results {
-        let runs: Vec<_> = sides(std::slice::from_ref(path))?.iter().flat_map(|side| side.runs()).collect();
+        let paths = std::slice::from_ref(path);
+        let runs: Vec<_> = detailed(paths, sides(paths)?).iter().flat_map(|side| side.runs()).collect();
         if runs.is_empty() {
             bail!("{} holds tables of results, not results: pass files that a run wrote", path.display());
         }

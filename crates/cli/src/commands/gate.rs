@@ -10,7 +10,7 @@ use tacho_record::{ResultKind, StoredRun};
 use tacho_report::compare::{GateView, delivered, difference, load, settings, varied};
 use tacho_report::{Error, inputs, style::fold};
 
-use super::explain::of_difference;
+use super::{compare::sides::detailed, explain::of_difference};
 use crate::{args::gate::GateArgs, exit::Exit};
 
 /// Tests failure rates and each rule, and prints the verdicts with a forest plot.
@@ -73,7 +73,7 @@ fn fields(runs: &[StoredRun]) -> impl Iterator<Item = &Dict> {
 }
 
 fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
-    let runs = StoredRun::once(load(paths)?.iter().flat_map(|side| side.runs()).collect());
+    let runs = StoredRun::once(detailed(paths, load(paths)?).iter().flat_map(|side| side.runs()).collect());
     if runs.is_empty() {
         bail!("{} holds tables of results, not results: pass files that a run wrote", shown(paths));
     }
