@@ -22,11 +22,14 @@ use tacho_run::serve::{Contact, prepare, save_workload, workload_digest};
 
 use self::plan::{Recipe, Source};
 use super::{compare::sides::log_of, selfcheck, serve};
-use crate::exit::{Exit, note, saved};
+use crate::exit::{Exit, keep_inputs, note, saved};
 use crate::{args::bundle::BundleArgs, args::program::build, args::selfcheck::SelfcheckArgs};
 
 pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
     let path = &args.run[0];
+    let target = args.output.clone().unwrap_or_else(|| path.with_extension("tacho.zip"));
+    let named = [Some(path.as_path()), args.workload.as_deref(), args.sign.as_deref()];
+    keep_inputs("--output", &target, &named.into_iter().flatten().collect::<Vec<_>>())?;
     let signer = args.sign.as_deref().map(signer).transpose()?;
     let run = Run::find(path)?;
     let mut members = vec![Member { name: RESULT.to_owned(), content: run.result_bytes()? }];
@@ -38,15 +41,16 @@ pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
         match run.workload(args.workload.as_deref()) {
             Ok(member) => members.push(member),
             Err(error) if args.workload.is_some() => return Err(error),
-            Err(error) => note(&format!(
-                "warning: the bundle has no requests: {error:#}. Save them with --save-workload, and pass --workload FILE"
-            )),
+            Err(error) => {
+                let is_endless = matches!(error.downcast_ref(), Some(tacho_run::Error::EndlessWorkload));
+                let remedy = if is_endless { "" } else { ". Save them with --save-workload, and pass --workload FILE" };
+                note(&format!("warning: the bundle has no requests: {error:#}{remedy}"));
+            }
         }
     }
     if let Some(file) = &args.selfcheck {
         members.push(Member { name: SELFCHECK.to_owned(), content: self_checked(file.as_deref().map(Path::new))? });
     }
-    let target = args.output.clone().unwrap_or_else(|| path.with_extension("tacho.zip"));
     let bytes = pack(&members, &build(), &jiff::Timestamp::now().to_string(), signer.as_ref());
     write_whole(&target, |out| out.write_all(&bytes))?;
     saved(&target);

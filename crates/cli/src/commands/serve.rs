@@ -35,7 +35,7 @@ use tacho_sim::Server;
 use super::outputs::{command_line, recorded_command, tacho_command};
 use super::{check::code, screen::Screen};
 use crate::args::serve::{Decided, ServeArgs};
-use crate::exit::{self, Advised, Exit, shown};
+use crate::exit::{self, Advised, Exit, keep_inputs, shown};
 use crate::{args::shared::tags::WINDOW, interrupt::Interrupt};
 use destination::Destination;
 
@@ -94,6 +94,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 
 fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
     let Some(path) = &args.tacho.save_workload else { return Ok(()) };
+    let inputs =
+        ["--workload", "--sessions", "--dataset-path"].map(|flag| args.values.get(flag).as_str().map(Path::new));
+    keep_inputs("--save-workload", Path::new(path), &inputs.into_iter().flatten().collect::<Vec<_>>())?;
     save_workload(plan, prepared, settings(args, plan, prepared), Path::new(path))?;
     inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     Ok(())
