@@ -5,7 +5,7 @@
 mod known;
 mod timed;
 
-pub use self::known::{Known, is_fraction, unknown};
+pub use self::known::{Known, decimals, is_fraction, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
 use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary, outputs::ACCURACY};

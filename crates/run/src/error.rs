@@ -74,7 +74,7 @@ pub enum Error {
     Reference { problem: String },
     #[error("{problem}")]
     Grader { problem: String },
-    #[error("the workload is empty: raise --num-prompts or check the data")]
+    #[error("the workload is empty: check the data, or raise --num-prompts")]
     EmptyWorkload,
     #[error("--balance session needs sessions, and no request belongs to one: pass --sessions, or another --balance")]
     NoSessions,
@@ -113,8 +113,8 @@ pub enum Error {
     #[error("{} has settings and must be a file, not a pipe", path.display())]
     PipedWorkload { path: PathBuf },
     #[error(
-        "{}: its requests would be sent differently (workload digest {found}, saved as {saved}): leave out flags that \
-         change requests or their times, or use the version of tacho that saved it",
+        "{}: its requests are not those that were saved (workload digest {found}, saved as {saved}): restore it if it was edited, leave out flags \
+         that change requests or their times, or use the version of tacho that saved it",
         path.display()
     )]
     ReplayDiffers { path: PathBuf, saved: String, found: String },

@@ -174,6 +174,17 @@ fn classes_with_their_own_arrivals_send_at_their_planned_times() {
 }
 
 #[test]
+fn conditions_know_the_goodput_of_a_class() {
+    let place = Place::new();
+    let load = ["serve", "--sim", "--num-prompts", "20", "--request-rate", "50", "--random-input-len", "8"];
+    let classes =
+        ["--class", "a=1: --random-output-len 4 --goodput ttft:9000", "--class", "b=1: --random-output-len 4"];
+    let output = place.run(&[&load[..], &classes, &["--fail-if", "a.request_goodput>1000"]].concat());
+    let said = stdout(&output) + &stderr(&output);
+    assert!(output.status.success() && said.contains("a.request_goodput>1000"), "{said}");
+}
+
+#[test]
 fn bad_classes_are_refused_in_a_line() {
     let place = Place::new();
     for (args, says) in [

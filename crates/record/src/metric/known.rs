@@ -122,7 +122,7 @@ impl Known {
         match self.unit() {
             Unit::Fraction if value.abs() >= 0.0995 => format!("{:.1}%", value * 100.0),
             Unit::Fraction => format!("{}%", (value * 1e4).round() / 100.0),
-            _ => format!("{value:.digits$}"),
+            _ => decimals(value, digits),
         }
     }
 
@@ -135,6 +135,13 @@ impl Known {
             Known::Latency | Known::Phase => None,
         }
     }
+}
+
+/// A number with `digits` decimal places, or with as many as show two digits of a small one.
+pub fn decimals(value: f64, digits: usize) -> String {
+    let places = if value == 0.0 { 0.0 } else { 1.0 - value.abs().log10().floor() };
+    let digits = if places > digits as f64 + 1.0 && places < 20.0 { places as usize } else { digits };
+    format!("{value:.digits$}")
 }
 
 /// Whether a metric, possibly of a group, is a fraction.
@@ -179,6 +186,12 @@ mod tests {
     use tacho_metrics::statistics::Statistic;
 
     use super::*;
+
+    #[test]
+    fn a_small_number_keeps_two_digits() {
+        let found = [3.4e-5, 0.0149, 0.06, 2.346, 0.0, 123.0, -2e-3, f64::INFINITY].map(|value| decimals(value, 2));
+        assert_eq!(found, ["0.000034", "0.01", "0.06", "2.35", "0.00", "123.00", "-0.0020", "inf"]);
+    }
 
     #[test]
     fn every_key_is_found_and_occurs_once() {

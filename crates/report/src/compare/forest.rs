@@ -1,6 +1,7 @@
 //! A forest plot for a terminal: a line per metric with its change, its confidence interval and the limits.
 
 use tacho_decide::compare::Scale;
+use tacho_record::metric::decimals;
 
 use crate::html::escape;
 use crate::style::{Ink, fold, grouped};
@@ -96,7 +97,7 @@ fn printed(value: f64) -> String {
         size if size >= 99.995 => format!("{value:.1}"),
         size if size >= 9.9995 => format!("{value:.2}"),
         size if size >= 0.99995 => format!("{value:.3}"),
-        _ => format!("{value:.4}"),
+        _ => decimals(value, 4),
     }
 }
 

@@ -51,7 +51,8 @@ impl ServeArgs {
         }
         let flag = known.flag();
         let has_turns = flag == "--sessions" && self.values.is_set("--multi-turn");
-        if !flag.is_empty() && !self.values.is_set(flag) && !has_turns {
+        let in_class = || self.classes.iter().any(|class| class.args.values.is_set(flag));
+        if !flag.is_empty() && !self.values.is_set(flag) && !has_turns && !in_class() {
             return Some(format!("the metric is reported only with {flag}: add {flag}"));
         }
         let backend = self.target.backend();

@@ -159,7 +159,8 @@ impl Pair<'_> {
             brief.push("not sustained".to_owned());
         }
         let verdict = if summary.passes() { "met" } else { "not met" };
-        brief.push(verdict.to_owned());
+        let noted = if summary.passes() && summary.brief { ", brief run" } else { "" };
+        brief.push(format!("{verdict}{noted}"));
         session.say(Note::Sweep { text: format!("SLA criteria are {verdict}."), brief: brief.join(", ") });
         Ok(())
     }
