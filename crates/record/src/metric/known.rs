@@ -139,8 +139,8 @@ impl Known {
 
 /// A number with `digits` decimal places, or with as many as show two digits of a small one.
 pub fn decimals(value: f64, digits: usize) -> String {
-    let places = if value == 0.0 { 0.0 } else { 1.0 - value.abs().log10().floor() };
-    let digits = if places > digits as f64 + 1.0 && places < 20.0 { places as usize } else { digits };
+    let needed = if value == 0.0 { 0.0 } else { 1.0 - value.abs().log10().floor() };
+    let digits = if needed > digits as f64 + 1.0 && needed < 20.0 { needed as usize } else { digits };
     format!("{value:.digits$}")
 }
 
