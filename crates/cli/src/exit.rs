@@ -56,10 +56,10 @@ macro_rules! misused {
 pub(crate) use misused;
 
 /// Rejects an output that would replace an input.
-pub(crate) fn keep_inputs(flag: &str, output: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
+pub(crate) fn keep_inputs(flag: &str, output: &Path, inputs: &[impl AsRef<Path>]) -> anyhow::Result<()> {
     let whole = |path: &Path| path.canonicalize().ok();
     let Some(replaced) = whole(output) else { return Ok(()) };
-    if inputs.iter().any(|input| whole(input).as_ref() == Some(&replaced)) {
+    if inputs.iter().any(|input| whole(input.as_ref()).as_ref() == Some(&replaced)) {
         misused!("{flag} {}: this command reads it; name another file", shown(output));
     }
     Ok(())

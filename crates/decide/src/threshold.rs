@@ -43,9 +43,13 @@ pub struct Finding {
     pub interval: Option<Interval>,
     /// The result.
     pub standing: Standing,
-    /// Whether the run is one burst.
-    is_burst: bool,
+    /// Why an interval that the metric needs is missing.
+    no_interval: Option<&'static str>,
 }
+
+const BURST: &str = "one burst is one observation; send with --request-rate or --max-concurrency";
+const BRIEF: &str = "the result has none; keep its log next to it, or save it with --save-detailed";
+const SHORT: &str = "the run is too short for one; send more requests";
 
 impl Threshold {
     /// Parses a condition; the metric must exist.
@@ -63,7 +67,7 @@ impl Threshold {
         let Some(path) = &self.group else { return self.on_part(record, &record.measured.samples) };
         match record.group(path) {
             Some(group) => self.on_part(&group.record, &record.group_samples(group)),
-            None => self.find(None, None, (record.is_burst(), false), 0.0),
+            None => self.find(None, Ok(None), 0.0),
         }
     }
 
@@ -74,7 +78,7 @@ impl Threshold {
         let estimate = Estimate::from_samples(&self.key, samples, record.measured.duration);
         let interval = record.intervals.get(&self.key).or(estimate.map(|estimate| estimate.interval));
         let value = value.or(estimate.map(|estimate| estimate.value));
-        self.find(value, interval, (record.is_burst(), false), all)
+        self.find(value, self.of_burst(record.is_burst()).map(|()| interval), all)
     }
 
     /// Evaluates it on a stored run. A file without single requests has the stored intervals, or none.
@@ -95,27 +99,27 @@ impl Threshold {
         }
         let interval = run.interval(&self.key).or_else(|| spread.map(|estimate| estimate.interval));
         let all = run.failures().map_or(f64::NAN, |(_, all)| all as f64);
-        Ok(self.find(value.filter(|_| !empty), interval, (run.is_burst(), run.has_intervals(&self.key)), all))
+        let interval = self.of_burst(run.is_burst()).and_then(|()| match interval {
+            None if run.has_intervals(&self.key) => Err(if run.is_detailed() { SHORT } else { BRIEF }),
+            _ => Ok(interval),
+        });
+        Ok(self.find(value.filter(|_| !empty), interval, all))
     }
 
-    /// A latency or rate of one burst is one observation, which says nothing of the next. Where runs such as this one have
-    /// an interval and this one has none, it was too short for one.
-    fn find(
-        &self,
-        value: Option<f64>,
-        interval: Option<Interval>,
-        (is_burst, has_intervals): (bool, bool),
-        all: f64,
-    ) -> Finding {
-        let varies = Known::find(&self.key).is_some_and(Known::varies);
-        let withheld = is_burst && varies || has_intervals && interval.is_none();
-        let interval = interval.filter(|_| !withheld);
+    /// A latency or rate of one burst is one observation, which says nothing of the next.
+    fn of_burst(&self, is_burst: bool) -> Result<(), &'static str> {
+        if is_burst && Known::find(&self.key).is_some_and(Known::varies) { Err(BURST) } else { Ok(()) }
+    }
+
+    /// Judges a value by its interval, if such metrics have one; `Err` says why it is missing.
+    fn find(&self, value: Option<f64>, interval: Result<Option<Interval>, &'static str>, all: f64) -> Finding {
+        let (interval, no_interval) = interval.map_or_else(|reason| (None, Some(reason)), |interval| (interval, None));
         let value = value.map(|value| if self.share { 100.0 * value / all } else { value });
         let holds = |value: f64| self.operator.holds(value, self.limit);
         let standing = match (value, interval) {
             (Some(value), _) if value.is_nan() => Standing::Inconclusive,
             (None, _) => Standing::Inconclusive,
-            _ if withheld => Standing::Inconclusive,
+            _ if no_interval.is_some() => Standing::Inconclusive,
             (Some(_), Some(Interval { low, high })) => match (holds(low), holds(high)) {
                 (true, true) => Standing::Broken,
                 (false, false) => Standing::Kept,
@@ -124,7 +128,7 @@ impl Threshold {
             (Some(value), None) if holds(value) => Standing::Broken,
             (Some(_), None) => Standing::Kept,
         };
-        Finding { threshold: self.clone(), value, interval, standing, is_burst }
+        Finding { threshold: self.clone(), value, interval, standing, no_interval }
     }
 }
 
@@ -153,14 +157,10 @@ impl Finding {
         };
         let value = self.value.map_or_else(none, |value| format!("{} {unit}", shown(value)));
         let interval = self.interval.filter(|_| self.value.is_some());
-        let open = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
+        let missing = self.no_interval.filter(|_| self.value.is_some_and(f64::is_finite));
         let interval = match interval {
             Some(all) => format!(", 95% confidence interval {} to {}", shown(all.low), shown(all.high)),
-            None if open && self.is_burst => {
-                ", no interval: one burst is one observation; send with --request-rate or --max-concurrency".to_owned()
-            }
-            None if open => ", no interval: the run was too short for one; send more requests".to_owned(),
-            None => String::new(),
+            None => missing.map_or_else(String::new, |reason| format!(", no interval: {reason}")),
         };
         format!("{word} fail if {text}: {key} is {}{interval}", value.trim_end())
     }
@@ -202,6 +202,12 @@ mod tests {
         assert_eq!(standing("failed>2%"), Ok(Standing::Kept));
         assert_eq!(standing("failed>1"), Ok(Standing::Broken));
         assert_eq!(standing("mean_ttft_ms>99"), Ok(Standing::Inconclusive), "its interval is withheld");
+        let text = Threshold::parse("mean_ttft_ms>99").unwrap().on_stored(&run).unwrap().text();
+        assert!(
+            text.ends_with(
+                "no interval: the result has none; keep its log next to it, or save it with --save-detailed"
+            )
+        );
         assert!(matches!(standing("p50_itl_ms>1"), Err(Error::Missing { .. })));
         assert!(matches!(standing("avg_latency>1"), Err(Error::Foreign { .. })));
     }

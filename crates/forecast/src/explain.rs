@@ -113,7 +113,7 @@ fn reconstructed<'a, 'm>(
         () => {}
     }
     let mut model = timeline.price(machine);
-    if async_scheduling.is_none() && timeline.seems_ahead() {
+    if async_scheduling.is_none() && timeline.seems_async() {
         timeline = Timeline::new(streams, true);
         model = timeline.price(machine);
     }

@@ -162,6 +162,11 @@ impl StoredRun {
         self.view().interval(key)
     }
 
+    /// Whether the file has values of single requests.
+    pub fn is_detailed(&self) -> bool {
+        self.requests.count() > 0
+    }
+
     /// Whether runs such as this one have an interval of a metric.
     pub fn has_intervals(&self, key: &str) -> bool {
         let is_rate = |metric: &Metric| metric.part == Part::Totals && metric.unit.is_rate();
@@ -250,7 +255,7 @@ impl StoredRun {
     /// The sampling distribution of a metric by the requests or iterations of the run; `None` where the file has neither.
     pub fn spread(&self, key: &str) -> Option<Spread> {
         let duration = self.number("duration").unwrap_or(0.0);
-        if self.requests.count() > 0 {
+        if self.is_detailed() {
             return spread(key, &self.requests, duration);
         }
         let iterations = |key| self.iterations(key).map(Values::single);

@@ -113,8 +113,8 @@ pub enum Error {
     #[error("{} has settings and must be a file, not a pipe", path.display())]
     PipedWorkload { path: PathBuf },
     #[error(
-        "{}: its requests are not those that were saved (workload digest {found}, saved as {saved}): restore it if it was edited, leave out flags \
-         that change requests or their times, or use the version of tacho that saved it",
+        "{}: its requests are not those that were saved (workload digest {found}, saved as {saved}): restore it if it was \
+         edited, leave out flags that change requests or their times, or use the version of tacho that saved it",
         path.display()
     )]
     ReplayDiffers { path: PathBuf, saved: String, found: String },

@@ -28,7 +28,8 @@ use crate::{args::bundle::BundleArgs, args::program::build, args::selfcheck::Sel
 pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
     let path = &args.run[0];
     let target = args.output.clone().unwrap_or_else(|| path.with_extension("tacho.zip"));
-    let named = [Some(path.as_path()), args.workload.as_deref(), args.sign.as_deref()];
+    let selfcheck = args.selfcheck.as_ref().and_then(|file| file.as_deref().map(Path::new));
+    let named = [Some(path.as_path()), args.workload.as_deref(), args.sign.as_deref(), selfcheck];
     keep_inputs("--output", &target, &named.into_iter().flatten().collect::<Vec<_>>())?;
     let signer = args.sign.as_deref().map(signer).transpose()?;
     let run = Run::find(path)?;

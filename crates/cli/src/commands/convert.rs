@@ -133,7 +133,7 @@ pub(crate) fn trace_format(flag: &str, name: &str) -> anyhow::Result<Format> {
 pub(crate) fn trace(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| trace_format("--format", name)).transpose()?;
     if let Some(output) = &args.output {
-        keep_inputs("--output", output, &[&args.input[0]])?;
+        keep_inputs("--output", output, &args.input)?;
     }
     let options = Options::parse(args.options.iter().map(String::as_str))?;
     let to = args.to.as_deref().map(|name| trace_format("--to", name)).transpose()?.unwrap_or(Format::Model);

@@ -67,7 +67,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         screen.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
-    args.outputs.check()?;
+    args.outputs.check(&args.inputs())?;
+    if let Some(path) = &args.tacho.save_workload {
+        keep_inputs("--save-workload", Path::new(path), &args.inputs())?;
+    }
     let simulator = simulator::start(args)?;
     if !args.points.loads.is_empty() {
         drop(screen);
@@ -94,9 +97,6 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 
 fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
     let Some(path) = &args.tacho.save_workload else { return Ok(()) };
-    let inputs =
-        ["--workload", "--sessions", "--dataset-path"].map(|flag| args.values.get(flag).as_str().map(Path::new));
-    keep_inputs("--save-workload", Path::new(path), &inputs.into_iter().flatten().collect::<Vec<_>>())?;
     save_workload(plan, prepared, settings(args, plan, prepared), Path::new(path))?;
     inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     Ok(())

@@ -96,3 +96,29 @@ fn a_result_without_details_loses_none() {
     let text = stderr(&output);
     assert!(text.contains("the result was saved to") && !text.contains("details"), "{text}");
 }
+
+#[test]
+fn no_output_replaces_an_input() {
+    let place = Place::new();
+    let run = |line: &str| place.run(&line.split_whitespace().collect::<Vec<_>>());
+    let sim = "serve --sim --sim-profile instant --num-prompts 3 --random-input-len 8 --random-output-len 4";
+    assert!(run(&format!("{sim} --save-result --save-detailed --result-filename r.json")).status.success());
+    assert!(run(&format!("{sim} --save-workload w.jsonl --log w.rows")).status.success());
+    for (input, line) in [
+        ("r.json", "bundle r.json -o r.json".to_owned()),
+        ("r.json", "report r.json --summary-json ./r.json".to_owned()),
+        ("r.json", "report r.json --save-benchmark-report r.json".to_owned()),
+        ("r.json", "compare r.json r.json --markdown r.json".to_owned()),
+        ("w.jsonl", "convert trace w.jsonl --output w.jsonl".to_owned()),
+        ("w.jsonl", "serve --sim --workload w.jsonl --save-workload w.jsonl".to_owned()),
+        ("w.jsonl", "serve --sim --workload w.jsonl --save-requests w.jsonl".to_owned()),
+    ] {
+        let before = std::fs::read(place.path().join(input)).unwrap();
+        let output = run(&line);
+        assert!(
+            output.status.code() == Some(2) && stderr(&output).contains("this command reads it"),
+            "{line}: {output:?}"
+        );
+        assert_eq!(std::fs::read(place.path().join(input)).unwrap(), before, "{line}");
+    }
+}

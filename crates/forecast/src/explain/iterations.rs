@@ -1,6 +1,6 @@
 //! The iterations of an engine, reconstructed from token arrival times: their contents, who was refused, and their costs.
 
-mod ahead;
+mod async_scheduling;
 mod chunks;
 mod costs;
 
@@ -67,11 +67,12 @@ pub(super) struct Iteration {
     /// Expected seconds of the decodes, and what prefills and recomputation add.
     pub(super) decode_s: f64,
     pub(super) prefill_s: f64,
-    /// Of one whose start is not observed: whether an engine that
-    /// schedules ahead had worked until then, the expected seconds of parts of its
-    /// prompts before the one with the first token, without their tokens, and those of that last part.
+    /// The next three are of an iteration whose start is not observed (`is_idle`).
+    /// Whether the engine, with asynchronous scheduling, was busy until it.
     was_busy: bool,
+    /// Expected seconds of the parts of its prompt that were computed before the last one: they have no tokens.
     parts_s: f64,
+    /// Expected seconds of the last part, which has the first token.
     last_s: f64,
     pub(super) recompute_s: f64,
     pub(super) stall_s: f64,
@@ -82,8 +83,8 @@ impl Iteration {
         self.end - self.start
     }
 
-    /// Whether it began when its request arrived.
-    pub(super) fn was_resting(&self) -> bool {
+    /// Whether its request met an idle engine, so that it began when the request arrived.
+    pub(super) fn met_idle_engine(&self) -> bool {
         self.is_idle && !self.was_busy
     }
 
@@ -111,7 +112,7 @@ pub(super) struct Timeline<'a> {
     pub(super) streams: &'a [Stream],
     pub(super) iterations: Vec<Iteration>,
     /// Whether an iteration is scheduled when the one before it starts (asynchronous scheduling).
-    pub(super) is_ahead: bool,
+    pub(super) is_async: bool,
     /// The iteration with the first token of each stream, the first one with a part of its prompt, and that with its
     /// last token.
     pub(super) first: Vec<usize>,
@@ -135,14 +136,14 @@ pub(super) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    pub(super) fn new(streams: &'a [Stream], is_ahead: bool) -> Self {
+    pub(super) fn new(streams: &'a [Stream], is_async: bool) -> Self {
         let traced: Vec<&Traced> = streams.iter().map(|stream| &stream.traced).collect();
         let clusters = joined(clusters(&traced), streams);
         let count = streams.len();
         let mut timeline = Timeline {
             streams,
             iterations: Vec::with_capacity(clusters.len()),
-            is_ahead,
+            is_async,
             first: vec![0; count],
             admitted: Vec::new(),
             last: vec![0; count],
@@ -161,7 +162,7 @@ impl<'a> Timeline<'a> {
             timeline.has_preempted[from + 1..*to].fill(true);
             timeline.iterations[from + 1..=*to].iter_mut().for_each(|one| one.running -= 1.0);
         }
-        if is_ahead {
+        if is_async {
             timeline.keep_ended();
         }
         let max = |of: fn(&Iteration) -> f64| {
@@ -409,12 +410,12 @@ impl<'a> Timeline<'a> {
                 let sent = began.iter().map(|stream| self.streams[*stream].traced.sent).fold(before, f64::max);
                 let expected = one.end - whole - one.parts_s;
                 one.start = expected.max(sent).min(one.end);
-                one.was_busy = self.is_ahead && one.start - before < BUSY * model.noise * (one.end - expected);
+                one.was_busy = self.is_async && one.start - before < BUSY * model.noise * (one.end - expected);
             }
             before = one.end;
         }
-        // What is scheduled ahead depends on them.
-        if self.is_ahead {
+        // When the next ones are scheduled depends on them.
+        if self.is_async {
             self.find_heads();
             self.find_limits();
         }

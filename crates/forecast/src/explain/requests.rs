@@ -134,7 +134,7 @@ impl Split<'_> {
         let wait = |at: usize| self.timeline.scheduled(at) - self.timeline.streams[stream].traced.sent;
         let admitted = self.timeline.admitted[stream];
         let high = wait(admitted);
-        if self.timeline.iterations[admitted].was_resting() {
+        if self.timeline.iterations[admitted].met_idle_engine() {
             return (high >= 0.0).then_some(Observed { stream, middle: high, width: 0.0 });
         }
         // A bound before sending is one too: without it the middle would be too high.
@@ -149,7 +149,7 @@ impl Split<'_> {
     fn front(&self, stream: usize) -> (f64, f64) {
         let ((low, high), usual) = (self.bounds(stream), self.front + self.turns[stream]);
         let one = &self.timeline.iterations[self.timeline.admitted[stream]];
-        if one.was_resting() {
+        if one.met_idle_engine() {
             let longest = usual + HICCUP.0 * self.front_spread + HICCUP.1 * (usual + one.seconds());
             return if high > longest { (usual, high - usual) } else { (high, 0.0) };
         }

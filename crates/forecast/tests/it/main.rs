@@ -7,4 +7,5 @@ mod fit;
 mod limits;
 mod planted;
 mod prefix_caching;
+mod scenarios;
 mod what_if;

@@ -11,14 +11,14 @@ const MIN_MORE: (f64, f64) = (0.01, 4.0);
 const START: f64 = 0.02;
 
 impl Timeline<'_> {
-    /// When an iteration was scheduled. An idle engine that schedules ahead schedules two at once.
+    /// When an iteration was scheduled. An idle engine with asynchronous scheduling schedules two at once.
     pub(in crate::explain) fn scheduled(&self, at: usize) -> f64 {
-        self.scheduled_by(self.is_ahead, at)
+        self.scheduled_by(self.is_async, at)
     }
 
-    fn scheduled_by(&self, is_ahead: bool, at: usize) -> f64 {
+    fn scheduled_by(&self, is_async: bool, at: usize) -> f64 {
         match at.checked_sub(1).map(|before| &self.iterations[before]) {
-            Some(before) if is_ahead && !self.iterations[at].was_resting() => match before.is_idle {
+            Some(before) if is_async && !self.iterations[at].met_idle_engine() => match before.is_idle {
                 true => before.start.max(before.end - before.last_s),
                 false => before.start,
             },
@@ -35,20 +35,23 @@ impl Timeline<'_> {
     }
 
     /// Whether more requests agree with asynchronous scheduling, for a run that was read as of synchronous scheduling.
-    pub(in crate::explain) fn seems_ahead(&self) -> bool {
+    pub(in crate::explain) fn seems_async(&self) -> bool {
         let refilled = self.refilled();
-        let [now, ahead] = [false, true].map(|is_ahead| self.agreeing(is_ahead) + refilled[usize::from(is_ahead)]);
-        f64::from(ahead - now) > (MIN_MORE.0 * f64::from(now)).max(MIN_MORE.1)
+        let [sync, with_async] =
+            [false, true].map(|is_async| self.agreeing(is_async) + refilled[usize::from(is_async)]);
+        f64::from(with_async - sync) > (MIN_MORE.0 * f64::from(sync)).max(MIN_MORE.1)
     }
 
     /// How many requests agree on the time to the engine: it is between the scheduling of the last iteration that would have
     /// admitted a request and that of its first one.
-    fn agreeing(&self, is_ahead: bool) -> i32 {
+    fn agreeing(&self, is_async: bool) -> i32 {
         let mut ends: Vec<(f64, i32)> = Vec::new();
         for (one, &at) in self.streams.iter().zip(&self.admitted) {
-            let wait = |at: usize| self.scheduled_by(is_ahead, at) - one.traced.sent;
+            let wait = |at: usize| self.scheduled_by(is_async, at) - one.traced.sent;
             let (low, high) = match &self.iterations[at] {
-                idle if idle.was_resting() => (wait(at) - START * idle.seconds(), wait(at) + START * idle.seconds()),
+                idle if idle.met_idle_engine() => {
+                    (wait(at) - START * idle.seconds(), wait(at) + START * idle.seconds())
+                }
                 _ if at > 1 && self.iterations[at - 1].blocked.is_none() => (wait(at - 1), wait(at)),
                 _ => continue,
             };
