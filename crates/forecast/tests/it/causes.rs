@@ -1,8 +1,10 @@
 //! Planted causes are found: what is explained from token times against the engine's own record.
 #![expect(clippy::print_stdout, reason = "the table of the documentation")]
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
+use tacho_core::ServerTimes;
 use tacho_core::json::Value;
 use tacho_engine::EngineSpec;
 use tacho_forecast::explain::{KnownModel, explain};
@@ -11,7 +13,7 @@ use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, Queu
 use tacho_metrics::{Attribution, Gaps, Sample};
 
 use crate::planted::{planted, traced};
-use crate::scenarios::{Cause, Iteration, Life, Planted, run, sample, scenario, truth};
+use crate::scenarios::{Arrival, Cause, Iteration, Life, Planted, run, sample, scenario, truth};
 
 struct Outcome {
     explained: Attribution,

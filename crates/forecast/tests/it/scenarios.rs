@@ -1,6 +1,6 @@
 //! Simulated runs with a planted cause: servers, arrivals, and the engine's own record of every iteration as the truth.
 
-use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use tacho_core::{ServerTimes, Timestamp};
 use tacho_engine::{BatchShape, CostModel, Engine, EngineSpec, Finish, Job, SeqId};
@@ -23,7 +23,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    const PLANTED: [Cause; 9] = [
+    pub(crate) const PLANTED: [Cause; 9] = [
         Cause::Queueing,
         Cause::LongPrefills,
         Cause::ChunkedPrefills,
@@ -72,7 +72,7 @@ impl Random {
 }
 
 pub(crate) struct Server {
-    spec: EngineSpec,
+    pub(crate) spec: EngineSpec,
     cost: CostModel,
     noise: f64,
     /// Service time of a front end that takes requests in turn, and a constant, in seconds.
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 
 pub(crate) struct Arrival {
     scheduled: f64,
-    prompt: usize,
+    pub(crate) prompt: usize,
     output: usize,
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn scenario((cause, ahead): Planted, seed: u64, requests: usize) -> (
     (server, arrivals, random)
 }
 
-/// What a request had in an iteration: its prompt tokens there, whether it decoded, and whether it recomputed.
+/// An iteration of the engine: when it ran, and the seconds of each kind of work in it.
 pub(crate) struct Iteration {
     start: f64,
     end: f64,
@@ -193,9 +193,11 @@ pub(crate) struct Iteration {
     decode: f64,
     prefill: f64,
     recompute: f64,
-    tokens: f64,
+    /// New prompt tokens.
+    pub(crate) tokens: f64,
 }
 
+/// What happened to a request.
 #[derive(Default, Clone)]
 pub(crate) struct Life {
     sent: f64,
@@ -284,7 +286,7 @@ pub(crate) fn run(
 }
 
 /// The iteration that the engine scheduled now.
-pub(crate) fn iteration(server: &Server, engine: &Engine, start: f64) -> Iteration {
+fn iteration(server: &Server, engine: &Engine, start: f64) -> Iteration {
     let mut shape = BatchShape::default();
     let (mut attention, mut seconds) = (0.0, Vec::new());
     let is_kind = [
