@@ -30,6 +30,11 @@ impl Setup {
         own.map(|(_, limits)| *limits).or(self.metrics.goodput)
     }
 
+    /// Whether a successful request meets its limits; `None` for a run without limits.
+    pub fn is_good(&self, sample: &Sample) -> Option<bool> {
+        self.has_goodput().then(|| self.limits_of(sample).is_none_or(|limits| limits.met(sample, 0.0)))
+    }
+
     /// Successes per second that meet their limits, with `delay` seconds added to TTFT and E2EL; `None` without limits.
     pub(crate) fn goodput(&self, samples: &Samples, duration: f64, delay: impl Fn(&Sample) -> f64) -> Option<f64> {
         let good = |sample: &Sample| self.limits_of(sample).is_none_or(|limits| limits.met(sample, delay(sample)));

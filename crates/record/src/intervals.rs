@@ -195,12 +195,8 @@ impl<'a, R: Rows> Spreads<'a, R> {
     /// The spread of a statistic by itself, in seconds.
     fn single(&self, family: &Family, statistic: Statistic) -> Option<Spread> {
         let waits = family.times.waits();
-        let is_far = match statistic {
-            Statistic::Percentile(percent) => percent > 90.0,
-            _ => true,
-        };
         let spread = Spread::of(family.values.as_ref()?, statistic)?;
-        let few = family.few.is_some_and(|few| is_far || !few.tail_only);
+        let few = family.few.is_some_and(|few| !few.bounds(statistic));
         let spread = match waits && (few || self.saturation.flatten().is_some()) {
             true => spread.unbounded(),
             false => spread,
@@ -216,7 +212,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
         let saturated = self.saturation.flatten();
         let saturated =
             saturated.map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
-        let few = self.few.filter(|few| !few.tail_only && self.rows.count() >= MIN_WARNED);
+        let few = self.few.filter(|few| few.is_short && self.rows.count() >= MIN_WARNED);
         let few = few.map(|few| Caveat::Autocorrelated { metric: "mean_ttft_ms".to_owned(), effective: few.effective });
         saturated.or(few)
     }

@@ -12,7 +12,7 @@ use std::{borrow::Cow, collections::HashMap};
 use tacho_core::Labels;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
-use tacho_metrics::{MetricKind, Share, statistics::Statistic};
+use tacho_metrics::{MetricKind, RareFields, Sample, Share, statistics::Statistic};
 
 use crate::fields::{ResultFields, SteadyState};
 use crate::metric::{Known, Metric, Part};
@@ -304,7 +304,16 @@ impl Requests {
             session: sessions.at(at).map(|session| session as u32),
             ..Row::default()
         };
-        let request = |at: usize| Request { row: row(at), labels: labels.get(at).cloned().unwrap_or_default() };
+        let setup = crate::restored::setup(dict);
+        let is_good = |row: &Row<'_>, labels: &Labels| {
+            let (ttft, latency, output_len) = (row.ttft?, row.latency?, row.output? as u64);
+            let rare = RareFields { labels: labels.clone(), ..RareFields::default() }.into();
+            setup.is_good(&Sample { ttft, latency, output_len, rare, ..Sample::default() })
+        };
+        let request = |at: usize| {
+            let (row, labels) = (row(at), labels.get(at).cloned().unwrap_or_default());
+            Request { row: Row { good: is_good(&row, &labels), ..row }, labels }
+        };
         // Failed requests have no latency; the list of errors, if present, shows the cause.
         let good = |at: &usize| lists.latencies[*at] > 0.0 && errors.get(*at).is_none_or(String::is_empty);
         let mut rows: Vec<Request> = (0..lists.latencies.len()).filter(good).map(request).collect();
@@ -385,6 +394,27 @@ mod tests {
         let limited = |limit: u64| burst(&format!(r#"{at_once}, "max_concurrency": {limit}"#));
         assert_eq!([limited(2), limited(3), limited(4)], [false, true, true]);
         assert!(!burst(&format!(r#"{at_once}, "tacho": {{"version": 1, "sessions": {{"started": 1}}}}"#)));
+    }
+
+    /// Half of the requests take 0.1 s, half 0.3 s; those of a class have its limit, the others that of the run.
+    #[test]
+    fn the_goodput_of_a_detailed_file_has_the_spread_of_its_requests() {
+        let list = |of: &dyn Fn(u32) -> String| (0..42).map(of).collect::<Vec<_>>().join(", ");
+        let latencies = list(&|at| ["0.1", "0.3"][(at / 3 & 1) as usize].to_owned());
+        let starts = list(&|at| (f64::from(at) / 4.0).to_string());
+        let (gaps, tokens) = (list(&|_| "[]".to_owned()), list(&|_| "1".to_owned()));
+        let labels = list(&|at| format!(r#"{{"class": "{}"}}"#, if at < 18 { "chat" } else { "batch" }));
+        let value = |limits: &str| {
+            let tacho = format!(r#"{{"version": 1, "labels": [{labels}], "provenance": {limits}}}"#);
+            let lists = format!(r#""latencies": [{latencies}], "ttfts": [{latencies}], "itls": [{gaps}]"#);
+            let more = format!(r#""start_times": [{starts}], "input_lens": [{tokens}], "output_lens": [{tokens}]"#);
+            let text = format!(r#"{{"duration": 10.0, "request_rate": "inf", {lists}, {more}, "tacho": {tacho}}}"#);
+            run(&text).unwrap().spread("request_goodput").map(|spread| spread.value)
+        };
+        let near = |limits: &str, goodput: f64| (value(limits).unwrap() - goodput).abs() < 1e-9;
+        assert!(near(r#"{"goodput": {"ttft_ms": 200.0}}"#, 2.1) && near(r#"{"goodput": {"e2el_ms": 300.0}}"#, 4.2));
+        assert!(near(r#"{"goodput": {"ttft_ms": 200.0}, "class_goodput": {"chat": {"ttft_ms": 300.0}}}"#, 3.0));
+        assert_eq!(value("{}"), None);
     }
 
     #[test]

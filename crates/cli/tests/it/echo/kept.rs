@@ -145,7 +145,7 @@ fn no_trace_of_traffic_and_no_verdict_of_servers_repeats_a_secret() {
         (
             "capacity",
             format!(
-                "capacity {} --slo p99_ttft<=1s --budget 2 --result-dir capacity --target 9 --load 3",
+                "capacity {} --slo p99_ttft<=1s --budget 4 --result-dir capacity --target 9 --load 3",
                 LOAD.replace("--num-prompts 16 ", "")
             ),
             secret_args(&url),

@@ -99,7 +99,7 @@ fn table() -> String {
             out(name, format!("{key}: {}", line(rate(&rows, key, samples_end(&samples)))));
         }
         let (ttft, e2el) = (few_queues(&rows, "ttft"), few_queues(&rows, "e2el"));
-        let few = [ttft, e2el].map(|few| few.map(|few| (format!("{:.9e}", few.effective), few.tail_only)));
+        let few = [ttft, e2el].map(|few| few.map(|few| (format!("{:.9e}", few.effective), !few.is_short)));
         let saturation = Saturation::of(&rows);
         let saturation = saturation.map(|one| format!("{:.9e} {:.9e}", one.slowdown, one.relaxations));
         out(name, format!("{} queues: {few:?} {saturation:?}", rows.count()));

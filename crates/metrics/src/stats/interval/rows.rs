@@ -200,7 +200,7 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     if key == "request_goodput" {
         let throughput = rate(rows, "request_throughput", duration)?;
         let good = grouped(amounts, None, planned_arrivals(rows).as_deref(), in_flight(rows));
-        return Some(Spread::share_of(&good, throughput)?.withheld(few_queues(rows, "ttft").is_some()));
+        return Some(Spread::share_of(&good, throughput)?.withheld(few_queues(rows, key).is_some()));
     }
     if !rows.paced() {
         return Spread::rate_of_users(&amounts, &column(rows, &|row| row.latency)?, duration);
@@ -285,8 +285,6 @@ impl Rows for Recorded<'_> {
         self.rows.sessions
     }
     fn each(&self, see: &mut dyn FnMut(usize, &Row<'_>)) {
-        let setup = self.setup.filter(|setup| setup.has_goodput());
-        let good = |sample: &Sample| Some(setup?.limits_of(sample).is_none_or(|limits| limits.met(sample, 0.0)));
         self.rows.each(|index, sample| {
             let row = Row {
                 start: Some(sample.sent),
@@ -298,7 +296,7 @@ impl Rows for Recorded<'_> {
                 input: Some(sample.prompt_len as f64),
                 output: Some(sample.output_len as f64),
                 session: sample.session.map(|(session, _)| session),
-                good: good(sample),
+                good: self.setup.and_then(|setup| setup.is_good(sample)),
                 sample: Some(sample),
             };
             see(index, &row);

@@ -2,7 +2,7 @@
 //! missed the long queues cannot bound its latencies from above, and nothing else in it shows that.
 
 use super::rows::{Row, Rows, all, values};
-use crate::statistics::mean;
+use crate::statistics::{Statistic, mean, standard_deviation};
 
 /// Latency at the run's load over latency at no load, from which a server counts as near saturation. Of a server that
 /// shares its time among requests it is 1 / (1 − load): 74%.
@@ -19,6 +19,14 @@ const MIN_BURSTS: f64 = 1.5;
 const MIN_SINGLE: f64 = 3.0;
 /// Least part of the error of E2EL that the error of TTFT is, for queues to matter.
 const MIN_PART: f64 = 0.3;
+/// The same for percentiles of the TTFT above the median, with a fixed number of slots.
+const MIN_TTFT_RELAXATIONS: f64 = 80.0;
+/// Least part of a run in which all slots were taken; the slots are the most requests that were answered at once for the second
+/// part.
+const MIN_TAKEN: f64 = 0.1;
+const MIN_ANSWERED: f64 = 0.01;
+/// Least TTFT of requests that arrive when all slots are taken over that of the others.
+const MIN_WAIT: f64 = 1.5;
 /// Fewest requests that are evaluated: the slope of fewer is noise.
 const MIN_REQUESTS: usize = 50;
 /// Most requests that are evaluated, the last ones of the run: this bounds the memory of a long run.
@@ -56,18 +64,34 @@ impl Saturation {
     }
 }
 
-/// Which latencies a run with few queues does not bound from above.
+/// Signs of few queues in a run, and with them which latencies it does not bound from above.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FewQueues {
     /// The effective sample size of the mean TTFT.
     pub effective: f64,
-    /// Whether only means and percentiles of the tail depend on the queues.
-    pub tail_only: bool,
+    /// Whether that is too small for any of its latencies.
+    pub is_short: bool,
+    /// Whether a few queues dominate the mean.
+    is_rare: bool,
+    /// Whether the slots of the server were taken for most of a run that is too short for that.
+    is_busy: bool,
+}
+
+impl FewQueues {
+    /// Whether the run bounds a statistic from above.
+    pub fn bounds(&self, statistic: Statistic) -> bool {
+        match statistic {
+            Statistic::Percentile(..=50.0) => !self.is_short,
+            Statistic::Percentile(..=90.0) => !self.is_short && !self.is_busy,
+            Statistic::Percentile(_) => false,
+            Statistic::Mean | Statistic::Deviation => !self.is_short && !self.is_rare,
+        }
+    }
 }
 
 /// Looks for few queues in a run: the effective sample size of the TTFT is small, or a few queues dominate its mean. A
 /// server that runs a fixed number of requests at once is as fast as an idle one until all slots are taken, so that
-/// [`Saturation`] does not see its queues. For E2EL they count where they are a good part of its error.
+/// [`Saturation`] does not see its queues. For E2EL they count where they are a good part of its error, for goodput always.
 pub fn few_queues(rows: &impl Rows, family: &str) -> Option<FewQueues> {
     if rows.of_sessions() || rows.count() < MIN_REQUESTS {
         return None;
@@ -76,10 +100,44 @@ pub fn few_queues(rows: &impl Rows, family: &str) -> Option<FewQueues> {
     if family.starts_with("e2el") && found.error < MIN_PART * values(rows, family)?.accuracy().error {
         return None;
     }
-    let short = found.is_short(MIN_QUEUES);
+    let is_short = found.is_short(MIN_QUEUES);
     let bursts = found.correlation > MIN_BURSTS && found.dominant < MIN_DOMINANT;
-    let rare = bursts || rows.paced() && found.dominant < MIN_SINGLE;
-    (short || rare).then_some(FewQueues { effective: found.effective, tail_only: !short })
+    let is_rare = bursts || rows.paced() && found.dominant < MIN_SINGLE;
+    let min = if family.starts_with("ttft") { MIN_TTFT_RELAXATIONS } else { MIN_RELAXATIONS };
+    let is_busy = rows.paced() && relaxations_of_slots(rows).is_some_and(|found| found < min);
+    (is_short || is_rare || is_busy).then_some(FewQueues { effective: found.effective, is_short, is_rare, is_busy })
+}
+
+/// The length of a run in relaxation times of the queue M/G/c, if the server runs a fixed number of requests at once. They follow
+/// from the load of its slots, which is known even if the run saw few queues. `None` where no slots are seen.
+fn relaxations_of_slots(rows: &impl Rows) -> Option<f64> {
+    let starts = last_of(rows, &|row| row.start)?;
+    let ttfts = last_of(rows, &|row| row.ttft)?;
+    let ends = last_of(rows, &|row| Some(row.start? + row.latency?))?;
+    let firsts: Vec<f64> = starts.iter().zip(&ttfts).map(|(start, ttft)| start + ttft).collect();
+    let (in_flight, answered) = (levels(&starts, &ends), levels(&firsts, &ends));
+    let whole = in_flight.last()?.0 - in_flight[0].0;
+    let part = |of: &[(f64, usize)], min: usize| {
+        let pairs = of.windows(2).filter(|pair| pair[0].1 >= min);
+        pairs.map(|pair| pair[1].0 - pair[0].0).sum::<f64>() / whole
+    };
+    let mut slots = 1;
+    while part(&answered, slots + 1) >= MIN_ANSWERED {
+        slots += 1;
+    }
+    let is_taken = |start: f64| in_flight[in_flight.partition_point(|(time, _)| *time < start).max(1) - 1].1 >= slots;
+    let ttft = |taken: bool| {
+        let of = starts.iter().zip(&ttfts).filter(|(start, _)| is_taken(**start) == taken);
+        mean(&of.map(|(_, ttft)| *ttft).collect::<Vec<f64>>())
+    };
+    let alone = ttft(false);
+    if part(&in_flight, slots) < MIN_TAKEN || ttft(true) < MIN_WAIT * alone {
+        return None;
+    }
+    let busy = (1..=slots).map(|slot| part(&in_flight, slot)).sum::<f64>() / slots as f64;
+    let services = firsts.iter().zip(&ends).map(|(first, end)| alone + end - first).collect::<Vec<f64>>();
+    let varied = standard_deviation(&services) / mean(&services);
+    Some(starts.len() as f64 * (1.0 - busy.sqrt()).powi(2) / busy * 2.0 / (1.0 + varied * varied))
 }
 
 /// Latency of each request from its scheduled time, as if all had the mean output length.
@@ -110,15 +168,13 @@ fn last_of(rows: &impl Rows, of: &dyn Fn(&Row<'_>) -> Option<f64>) -> Option<Vec
 
 /// The mean number of other requests in flight during each request.
 fn others_in_flight(arrivals: &[f64], ends: &[f64]) -> Vec<f64> {
-    let changes = arrivals.iter().map(|time| (*time, 1.0)).chain(ends.iter().map(|time| (*time, -1.0)));
-    let mut changes: Vec<(f64, f64)> = changes.collect();
-    changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut area, mut level, mut last) = (0.0, 0.0, changes.first().map_or(0.0, |change| change.0));
+    let levels = levels(arrivals, ends);
+    let (mut area, mut level, mut last) = (0.0, 0.0, levels.first().map_or(0.0, |change| change.0));
     // Time, and up to it the request-seconds.
-    let mut areas: Vec<(f64, f64, f64)> = Vec::with_capacity(changes.len());
-    for (time, change) in changes {
+    let mut areas: Vec<(f64, f64, f64)> = Vec::with_capacity(levels.len());
+    for (time, next) in levels {
         area += level * (time - last);
-        (last, level) = (time, level + change);
+        (last, level) = (time, next as f64);
         areas.push((time, area, level));
     }
     let until = |time: f64| match areas.partition_point(|(before, ..)| *before <= time).checked_sub(1) {
@@ -129,14 +185,64 @@ fn others_in_flight(arrivals: &[f64], ends: &[f64]) -> Vec<f64> {
     arrivals.iter().zip(ends).map(others).collect()
 }
 
+/// The times at which something starts or ends, in order, and how many run from then on.
+fn levels(starts: &[f64], ends: &[f64]) -> Vec<(f64, usize)> {
+    let mut changes: Vec<(f64, bool)> =
+        starts.iter().map(|time| (*time, true)).chain(ends.iter().map(|time| (*time, false))).collect();
+    // An end goes before a start at the same time.
+    changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut level = 0_usize;
+    let level = |(time, starts)| {
+        level = if starts { level + 1 } else { level.saturating_sub(1) };
+        (time, level)
+    };
+    changes.into_iter().map(level).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Recorded;
     use super::*;
+    use crate::{Sample, Samples};
 
     #[test]
     fn requests_in_flight_are_averaged_over_a_request() {
         // The second is alone for a second of two, the first for one of two.
         assert_eq!(others_in_flight(&[0.0, 1.0], &[2.0, 3.0]), [0.5, 0.5]);
         assert_eq!(others_in_flight(&[0.0, 5.0], &[2.0, 6.0]), [0.0, 0.0]);
+    }
+
+    /// A server at which `slots` requests run at once, each for a random time of mean 1, and the first token takes 0.05.
+    fn queue(slots: usize, load: f64, count: usize, is_constant: bool) -> Samples {
+        let mut random = tacho_pyrand::Generator::new(3);
+        let mut exponential = || -(1.0 - random.random()).ln();
+        let (mut free, mut clock) = (vec![0.0_f64; slots], 0.0);
+        let sample = |_| {
+            clock += exponential() / load / slots as f64;
+            let slot = free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+            let begun = slot.max(clock);
+            let service = if is_constant { 1.0 } else { exponential() };
+            *slot = begun + service;
+            let ttft = begun - clock + 0.05;
+            Sample { scheduled: clock, sent: clock, ttft, latency: ttft + service, output_len: 2, ..Sample::default() }
+        };
+        (0..count).map(sample).collect::<Vec<_>>().into()
+    }
+
+    /// (1 − √0.8)² · 1500 / 0.8 = 20.9 relaxation times for exponential service, twice as many for constant.
+    #[test]
+    fn the_load_of_the_slots_tells_how_many_relaxation_times_a_run_has() {
+        let found = |samples: Samples| relaxations_of_slots(&Recorded::of(&samples));
+        let (random, constant) =
+            (found(queue(8, 0.8, 1500, false)).unwrap(), found(queue(8, 0.8, 1500, true)).unwrap());
+        assert!((13.0..30.0).contains(&random) && (30.0..52.0).contains(&constant), "{random} {constant}");
+        // Nobody waits for a slot.
+        assert_eq!(found(queue(2000, 0.004, 1500, false)), None);
+        assert_eq!(found(queue(8, 0.1, 1500, false)), None);
+        let bounds = |count: usize| {
+            let few = few_queues(&Recorded::of(&queue(8, 0.7, count, false)), "ttft");
+            [50.0, 90.0].map(|percent| few.is_none_or(|few| few.bounds(Statistic::Percentile(percent))))
+        };
+        assert_eq!((bounds(1800), bounds(9000)), ([true, false], [true, true]));
     }
 }
