@@ -111,6 +111,9 @@ impl Again {
             on.put("--lora-modules", Vec::from_iter(adapters).to_json());
         }
         on.put("--model", Value::from(opened.record.setup.model_id.clone()));
+        if let Some(name) = &source.args().target.served_model_name {
+            on.put("--served-model-name", Value::from(name.clone()));
+        }
         let simulator = simulator::start(&ServeArgs::read(on)?)?;
         Ok(Again { source, simulator, digest, builtin: opened.is_builtin() })
     }

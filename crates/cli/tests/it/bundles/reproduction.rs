@@ -78,6 +78,7 @@ fn the_simulator_of_a_reproduction_is_that_of_the_bundle() {
     for (flags, profile) in [
         (&["--backend", "openai-embeddings"][..], "tiny"),
         (&["--lora-modules", "one", "two", "--sim-profile", "a100-8b"], "a100-8b"),
+        (&["--served-model-name", "alias", "--backend", "openai-embeddings"], "tiny"),
     ] {
         let place = Place::new();
         let load = ["serve", "--sim", "--num-prompts", "20", "--request-rate", "80", "--random-output-len", "4"];
@@ -93,6 +94,6 @@ fn the_simulator_of_a_reproduction_is_that_of_the_bundle() {
         let again = place.json("again/reproduced-1.json");
         let engine = &again["tacho"]["provenance"]["server"]["engine"];
         assert_eq!(engine, &json!(format!("tacho simulator, profile {profile}")));
-        assert!(again["failed"].as_u64().unwrap_or(0) == 0, "the adapters are served");
+        assert!(again["failed"].as_u64().unwrap_or(0) == 0, "its models and adapters are served");
     }
 }
