@@ -116,25 +116,18 @@ fn relaxations_of_slots(rows: &impl Rows) -> Option<f64> {
     let ends = last_of(rows, &|row| Some(row.start? + row.latency?))?;
     let firsts: Vec<f64> = starts.iter().zip(&ttfts).map(|(start, ttft)| start + ttft).collect();
     let (in_flight, answered) = (levels(&starts, &ends), levels(&firsts, &ends));
-    let whole = in_flight.last()?.0 - in_flight[0].0;
-    let part = |of: &[(f64, usize)], min: usize| {
-        let pairs = of.windows(2).filter(|pair| pair[0].1 >= min);
-        pairs.map(|pair| pair[1].0 - pair[0].0).sum::<f64>() / whole
-    };
-    let mut slots = 1;
-    while part(&answered, slots + 1) >= MIN_ANSWERED {
-        slots += 1;
-    }
+    let (taken, used) = (parts(&in_flight), parts(&answered));
+    let slots = used.iter().rposition(|part| *part >= MIN_ANSWERED).filter(|slots| *slots > 0)?;
     let is_taken = |start: f64| in_flight[in_flight.partition_point(|(time, _)| *time < start).max(1) - 1].1 >= slots;
     let ttft = |taken: bool| {
         let of = starts.iter().zip(&ttfts).filter(|(start, _)| is_taken(**start) == taken);
         mean(&of.map(|(_, ttft)| *ttft).collect::<Vec<f64>>())
     };
     let alone = ttft(false);
-    if part(&in_flight, slots) < MIN_TAKEN || ttft(true) < MIN_WAIT * alone {
+    if taken.get(slots).is_none_or(|part| *part < MIN_TAKEN) || ttft(true) < MIN_WAIT * alone {
         return None;
     }
-    let busy = (1..=slots).map(|slot| part(&in_flight, slot)).sum::<f64>() / slots as f64;
+    let busy = taken[1..=slots].iter().sum::<f64>() / slots as f64;
     let services = firsts.iter().zip(&ends).map(|(first, end)| alone + end - first).collect::<Vec<f64>>();
     let varied = standard_deviation(&services) / mean(&services);
     Some(starts.len() as f64 * (1.0 - busy.sqrt()).powi(2) / busy * 2.0 / (1.0 + varied * varied))
@@ -197,6 +190,17 @@ fn levels(starts: &[f64], ends: &[f64]) -> Vec<(f64, usize)> {
         (time, level)
     };
     changes.into_iter().map(level).collect()
+}
+
+/// The parts of the time with at least 0, 1, 2 … of them.
+fn parts(levels: &[(f64, usize)]) -> Vec<f64> {
+    let mut parts = vec![0.0; levels.iter().map(|(_, level)| level + 1).max().unwrap_or(0)];
+    levels.windows(2).for_each(|pair| parts[pair[0].1] += pair[1].0 - pair[0].0);
+    for level in (1..parts.len()).rev() {
+        parts[level - 1] += parts[level];
+    }
+    let whole = parts.first().copied().unwrap_or(0.0);
+    parts.into_iter().map(|part| part / whole).collect()
 }
 
 #[cfg(test)]
