@@ -8,7 +8,7 @@ use super::*;
 const TERMS: Terms = Terms { confidence: Confidence::USUAL, noise: None };
 
 /// Autocorrelated latencies: neighbors are similar, as in a queue.
-fn latencies(seed: u64, count: usize, factor: f64) -> Vec<f64> {
+pub(crate) fn latencies(seed: u64, count: usize, factor: f64) -> Vec<f64> {
     let mut random = Generator::new(seed);
     let mut state = 0.0;
     (0..count)

@@ -324,4 +324,25 @@ fn a_gate_is_neither_nervous_nor_blind() {
     assert!(equal <= 0.08 && slower >= 0.85, "{equal} {slower}");
 }
 
+/// A run of 20 requests per second whose goodput counts those of up to 1.5 times the mean latency.
+fn goodput_run(seed: u64, count: usize, factor: f64) -> StoredRun {
+    let latencies = crate::compare::tests::latencies(seed, count, factor);
+    let list = |of: &dyn Fn(usize) -> f64| (0..count).map(|at| Value::Float(of(at))).collect::<Value>();
+    let own = dict! { "provenance": dict! { "goodput": dict! { "e2el_ms": 150.0 } } };
+    let dict = dict! {
+        "duration": count as f64 / 20.0, "request_rate": 20.0, "latencies": list(&|at| latencies[at]), "ttfts": list(&|at| latencies[at]),
+        "start_times": list(&|at| at as f64 / 20.0), "output_lens": list(&|_| 1.0), "tacho": own,
+    };
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+#[test]
+fn goodput_is_judged_by_the_requests_that_met_their_limits() {
+    let one = |rounds, factor| {
+        alarms(&["request_goodput:0%"], rounds, 1, factor, |_, _, number, by| goodput_run(number, 1500, by))
+    };
+    let (equal, slower) = (one(60, 1.0), one(20, 1.2));
+    assert!(equal <= 0.06 && slower >= 0.9, "{equal} {slower}");
+}
+
 mod pairs;
