@@ -114,11 +114,13 @@ fn report(
     let Outcome { base, new, failures, decisions, seconds, end } = outcome;
     let (stopped, why) = ended(args, end);
     let requests = base.first().and_then(StoredRun::failures).map_or(0, |(_, all)| all);
-    let text = format!(
-        "{} of blocks of {requests} requests, alternating, in {} s: {why}. Values are geometric means of the blocks.",
-        pairs(base.len()),
-        short_tick(seconds.round())
-    );
+    let time = short_tick(seconds.round());
+    let text = match pairs(base.len()) {
+        _ if base.is_empty() => format!("No block was measured in {time} s, which the warm-up took: {why}."),
+        pairs => format!(
+            "{pairs} of blocks of {requests} requests, alternating, in {time} s: {why}. Values are geometric means of the blocks."
+        ),
+    };
     let (warnings, differs, delivered) = (warnings(load, outcome), differs(base, new), delivered(base, new));
     let view = AbTestView {
         gate: GateView {
