@@ -132,7 +132,7 @@ fn outputs(table: &mut Table) {
         let row = |at: usize| Checked {
             reference: (at / copies) as u32,
             differs: random.random() < chance(at),
-            alone: (at % 2 == 0).then_some(at % 14 == 0),
+            alone: at.is_multiple_of(2).then_some(at.is_multiple_of(14)),
             in_flight: (at % 10) as f64,
             sent: at as f64,
             groups: vec![

@@ -12,11 +12,14 @@ use tacho_loadgen::{
 };
 use tacho_pyrand::RandomState;
 
+/// Calls for a stop.
+type Stop = fn(&StopSignal);
+
 /// Serves every request in the same time. The request `stop_at` calls for a stop.
 struct Server {
     clock: ManualClock,
     time: Duration,
-    stop_at: Option<(usize, StopSignal, fn(&StopSignal))>,
+    stop_at: Option<(usize, StopSignal, Stop)>,
     /// Workers that were asked for.
     workers: AtomicUsize,
 }
@@ -98,7 +101,7 @@ fn stopped(stop: fn(&StopSignal)) -> (Driven, Vec<Observation>) {
 
 #[test]
 fn each_reason_to_stop_has_its_own_time_for_requests_in_flight() {
-    let reasons: [(StopReason, fn(&StopSignal), u64); 6] = [
+    let reasons: [(StopReason, Stop, u64); 6] = [
         (StopReason::Interrupted, |signal| signal.stop_because(StopReason::Interrupted), 1000),
         (StopReason::Duration, |signal| signal.stop_because(StopReason::Duration), 2000),
         (StopReason::Precise, |signal| signal.stop_because(StopReason::Precise), 2000),

@@ -244,7 +244,7 @@ fn samples() -> Samples {
             .with("replica", ["a:1", "b:1"][at % 2]);
         let check = OutputCheck {
             reference: at as u32,
-            first_difference: (at % 9 == 0).then_some(4),
+            first_difference: at.is_multiple_of(9).then_some(4),
             ..OutputCheck::default()
         };
         let scores = parse(&format!("{{\"accuracy\": {}, \"tone\": {:?}}}", at % 2, 0.1 * (at % 5) as f64)).ok();

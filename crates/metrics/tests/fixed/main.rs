@@ -8,7 +8,7 @@ mod summaries;
 
 use std::fmt::{Debug, Write};
 
-use tacho_metrics::{GoodputLimits, RareFields, Sample, Samples, Setup};
+use tacho_metrics::{GoodputLimits, Sample, Samples, Setup};
 use tacho_pyrand::Generator;
 
 /// Words and numbers of a value, numbers to nine digits.
@@ -92,29 +92,12 @@ pub(crate) fn closed_loop(count: usize, users: usize, seed: u64) -> Samples {
     let mut free = vec![0.0_f64; users];
     let mut next = |index: usize| {
         let user = (0..users).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap_or(0);
-        let wait = exponential(&mut random) * if index % 7 == 0 { 0.2 } else { 0.03 };
+        let wait = exponential(&mut random) * if index.is_multiple_of(7) { 0.2 } else { 0.03 };
         let sample = Sample { scheduled: 0.0, dispatched: 0.0, ..request(index, 0.0, free[user], wait, &mut random) };
         free[user] = sample.done;
         sample
     };
     (0..count).map(&mut next).collect()
-}
-
-/// Conversations of four turns, with times that differ from one to the next.
-pub(crate) fn sessions(count: u32, seed: u64) -> Samples {
-    let mut random = Generator::new(seed);
-    let mut all = Vec::new();
-    for session in 0..count {
-        let (mut now, pace) = (f64::from(session) * 0.3, exponential(&mut random));
-        for turn in 0..4 {
-            let wait = 0.02 + pace * 0.05 * exponential(&mut random);
-            let sample = request(all.len(), now, now, wait, &mut random);
-            now = sample.done + 0.1;
-            let rare = RareFields { session: Some((session, turn)), ..RareFields::default() };
-            all.push(Sample { rare: rare.into(), ..sample });
-        }
-    }
-    all.into()
 }
 
 pub(crate) fn setup(slo_ms: f64) -> Setup {

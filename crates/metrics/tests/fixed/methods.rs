@@ -108,7 +108,7 @@ fn recoveries_and_long_runs(table: &mut Table) {
     let sample = |at: usize, slow_until: f64| {
         let scheduled = 3.0 + at as f64 * 0.1;
         let since = scheduled - 3.0;
-        let slow = (12.0..slow_until).contains(&since) || at % 41 == 0;
+        let slow = (12.0..slow_until).contains(&since) || at.is_multiple_of(41);
         let ttft = if slow { 0.2 } else { 0.1 + 0.001 * (at % 7) as f64 };
         Sample { index: at, scheduled, sent: scheduled, ttft, ..Sample::default() }
     };
@@ -156,7 +156,7 @@ fn energy_by_phase(table: &mut Table) {
     let one = |index: usize, random: &mut Generator| {
         let sent = 100.0 + index as f64 * 0.2 + random.random();
         let sample = request(index, sent, sent, 0.05 * random.random(), random);
-        let prompt_len = if index / 40 % 2 == 0 { 2000 } else { 100 } + (500.0 * random.random()) as u64;
+        let prompt_len = if (index / 40).is_multiple_of(2) { 2000 } else { 100 } + (500.0 * random.random()) as u64;
         Sample { prompt_len, cached_tokens: Some(50), ..sample }
     };
     let samples: Samples = (0..300).map(|index| one(index, &mut random)).collect();

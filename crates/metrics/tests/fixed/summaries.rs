@@ -150,16 +150,19 @@ fn media(table: &mut Table) {
 }
 
 fn sessions(table: &mut Table) {
-    let step = |index: usize| SessionStep {
-        session: index / 4,
-        turn: index % 4,
-        child: index % 4 == 2,
-        at: Some(0.1 * (index % 4) as f64),
-        parents: if index % 4 > 0 { vec![(index - 1, 0.02 * (index % 3) as f64)] } else { vec![] },
-        sends: index % 24 != 23,
-        own: vec![(index as u64 % 8, 40)],
-        before: if index % 4 > 0 { vec![(index - 1, 0)] } else { vec![] },
-        ..SessionStep::default()
+    let step = |index: usize| {
+        let before = (index % 4).checked_sub(1).map(|_| index - 1);
+        SessionStep {
+            session: index / 4,
+            turn: index % 4,
+            child: index % 4 == 2,
+            at: Some(0.1 * (index % 4) as f64),
+            parents: before.iter().map(|before| (*before, 0.02 * (index % 3) as f64)).collect(),
+            sends: index % 24 != 23,
+            own: vec![(index as u64 % 8, 40)],
+            before: before.iter().map(|before| (*before, 0)).collect(),
+            ..SessionStep::default()
+        }
     };
     let steps = Steps { steps: (0..120).map(step).collect(), indices: (0..120).collect(), ..Steps::default() };
     let samples: Samples =
@@ -176,7 +179,7 @@ fn sessions(table: &mut Table) {
 fn structured(table: &mut Table) {
     let response = |sample: Sample| {
         let at = sample.index;
-        let known = |of: usize| (at % of != 0).then_some(at % 2 == 0);
+        let known = |of: usize| (!at.is_multiple_of(of)).then_some(at.is_multiple_of(2));
         let verdict = Verdict { loose: known(5), parses: known(3), obeys: known(7) };
         JudgedResponse { sample, expected: None, constrained: at % 4 != 1, fresh: at % 8 == 2, verdict }
     };
