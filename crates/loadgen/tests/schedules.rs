@@ -55,6 +55,10 @@ fn even_gaps_follow_the_rate_of_each_curve() {
     let stages = Stages::new(vec![even("a", StageLength::Requests(527), StageLoad::Rate(sine))]).unwrap();
     let missing = 400.0 + 800.0 / TAU - 527.0;
     assert!((stages.seconds() - (20.0 - missing / 20.0)).abs() < 1e-3, "{}", stages.seconds());
+    // Less than a request per second: 20 in a whole period of 40 s.
+    let slow = Curve::Sine { mean: 0.5, amplitude: 0.25, period: 40.0 };
+    let stages = Stages::new(vec![even("a", StageLength::Requests(20), StageLoad::Rate(slow))]).unwrap();
+    close(stages.seconds(), 40.0);
 }
 
 #[test]
@@ -175,4 +179,17 @@ fn files_and_flags_keep_their_names() {
     );
     assert_eq!(text, expected);
     tacho_core::json::assert_round_trip(&stats);
+}
+
+#[test]
+fn statistics_of_an_older_log_lack_what_it_did_not_count() {
+    let read = |text: &str| <WorkerStats as tacho_core::json::Json>::from_json(&tacho_core::json::parse(text).unwrap());
+    assert_eq!(read("{}"), Ok(WorkerStats::default()));
+    assert_eq!(read(r#"{"events": 3}"#), Ok(WorkerStats { events: 3, ..WorkerStats::default() }));
+    let none = WorkerStats::default();
+    assert_eq!((none.busy_ns, none.total_ns, none.events, none.coalesced, none.late_coalesced), (0, 0, 0, 0, 0));
+    assert_eq!(
+        (none.connect_failures, none.connections, none.kernel_timestamps, none.timestamp_anomalies),
+        (0, 0, false, 0)
+    );
 }

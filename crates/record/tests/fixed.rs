@@ -631,3 +631,20 @@ fn parts_of_the_catalog_are_contiguous() {
     let known = parts.iter().enumerate().all(|(at, part)| !parts[..at].contains(part));
     assert!(known, "{parts:?}");
 }
+
+#[test]
+fn files_of_older_versions_lack_keys() {
+    let provenance = Provenance::from_json(&parse("{}").unwrap()).unwrap();
+    assert_eq!(
+        (provenance, ServerFacts::from_json(&parse("{}").unwrap())),
+        (Provenance::default(), Ok(ServerFacts::default()))
+    );
+    let text = r#"{"duration": 2.0, "speculative": null, "diffusion": null, "probe": null, "workers": []}"#;
+    let measured = Measured::from_json(&parse(text).unwrap()).unwrap();
+    assert_eq!(measured, Measured { duration: 2.0, ..Measured::default() });
+    assert_eq!((measured.origin, measured.missed_rows, measured.ranks.len()), (0.0, None, 0));
+    let text = r#"{"version": 1, "id": "a", "time": "t", "source": "s", "kind": "serving"}"#;
+    let entry = Entry::from_json(&parse(text).unwrap()).unwrap();
+    assert!(entry.tags.is_empty() && entry.settings.is_empty() && entry.metrics.is_empty());
+    assert!(entry.warnings.is_empty() && entry.doubtful.is_empty());
+}

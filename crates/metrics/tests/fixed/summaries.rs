@@ -14,8 +14,8 @@ use tacho_metrics::vocabulary::{self, Concept};
 use tacho_metrics::{
     Audio, Caveat, DiffusionCounters, DiffusionStatistics, Fluidity, GoodputLimits, Media, MetricKind, MetricSettings,
     OpenLoopMetrics, PerToken, ProbeStatistics, RareFields, Rates, Sample, Samples, SeriesKind, ServerMetrics, Setup,
-    SpeculativeCounters, SpeculativeStatistics, Steady, Summary, Task, TimestampedBy, TokenSource, Trust, WorkerUse,
-    outputs::Dependence, server_metrics, trust,
+    SpeculativeCounters, SpeculativeStatistics, Steady, Summary, Task, Telemetry, TimestampedBy, TokenSource, Trust,
+    WorkerUse, outputs::Dependence, server_metrics, trust,
 };
 
 use crate::{Table, open_loop, setup};
@@ -509,4 +509,30 @@ fn names_in_files_and_flags_stay() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn files_of_older_versions_lack_keys() {
+    fn read<T: Json>(text: &str) -> T {
+        T::from_json(&parse(text).unwrap()).unwrap()
+    }
+    assert_eq!(read::<MetricSettings>("{}"), MetricSettings::default());
+    assert_eq!(read::<GoodputLimits>("{}"), GoodputLimits { ttft_ms: None, tpot_ms: None, e2el_ms: None });
+    let settings = read::<MetricSettings>("{}");
+    assert_eq!((settings.goodput, settings.class_goodput, settings.playback_buffer), (None, vec![], 0.0));
+    assert_eq!((settings.price_per_hour, settings.gpus), (None, None));
+    let telemetry = read::<Telemetry>(r#"{"gpus": [], "times": [], "tracks": []}"#);
+    assert_eq!((telemetry.driver, telemetry.cuda), (None, None));
+    let step = read::<SessionStep>(r#"{"session": 1, "turn": 2, "parents": [[0, 1.5]], "sends": true}"#);
+    assert_eq!(
+        step,
+        SessionStep { session: 1, turn: 2, parents: vec![(0, 1.5)], sends: true, ..SessionStep::default() }
+    );
+    let before =
+        read::<SessionStep>(r#"{"session": 1, "turn": 2, "parents": [], "sends": true, "before": [3, [4, 1]]}"#).before;
+    assert_eq!(before, [(3, 0), (4, 1)]);
+    let worker = r#"{"busy": 0.5, "wake_lags_ns": [1500], "events": 1, "coalesced": 2, "late_coalesced": 3, "connections": 4,
+        "connect_failures": 5, "kernel_stamps": true}"#;
+    let worker = read::<WorkerUse>(worker);
+    assert_eq!((worker.wake_lags, worker.late_spans, worker.kernel_timestamps), (vec![1.5e-6], vec![], true));
 }

@@ -5,7 +5,9 @@ use std::{fs, fs::File};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
+use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::DataType;
 use tacho_core::json::{Value, parse};
 use tacho_core::{
@@ -191,6 +193,26 @@ fn every_column_has_the_value_that_its_documentation_says() {
         ["audio_rate", "audio_frame_bytes", "images"].map(|name| cell(batch.column_by_name(name).unwrap(), 0))
     };
     assert_eq!([media(Media::UnknownAudio), media(Media::Images(3))], [["0", "none", "none"], ["none", "none", "3"]]);
+}
+
+/// Batches of an older version of Arrow's format have buffers of other meanings.
+#[test]
+fn batches_of_another_arrow_version_are_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    log(directory.path(), &[vec![plausible(0, 3)]]).finish(&Value::Null).unwrap();
+    let path = directory.path().join("rows-0.arrows");
+    let reader = StreamReader::try_new(File::open(&path).unwrap(), None).unwrap();
+    let schema = reader.schema();
+    let batches: Vec<_> = reader.map(Result::unwrap).collect();
+    let rows = |version| {
+        let options = IpcWriteOptions::try_new(8, false, version).unwrap();
+        let mut writer = StreamWriter::try_new_with_options(File::create(&path).unwrap(), &schema, options).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.finish().unwrap();
+        let stored = Stored::open(directory.path()).unwrap();
+        stored.segments()[0].batches().unwrap().map(|batch| batch.unwrap().len()).sum::<usize>()
+    };
+    assert_eq!([rows(MetadataVersion::V5), rows(MetadataVersion::V4)], [1, 0]);
 }
 
 #[test]
