@@ -8,8 +8,8 @@ use tacho_core::json::{Dict, Json, Value, dumps, parse, parse_prefix};
 use tacho_core::{FailureKind, Labels, OutputCheck, StageSpan, dict};
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{
-    Caveat, GoodputLimits, MetricKind, MetricSettings, ProbeStatistics, RareFields, Sample, Samples, Setup, Task,
-    WindowRule, WorkerUse,
+    Audio, Caveat, GoodputLimits, Media, MetricKind, MetricSettings, ProbeStatistics, RareFields, Sample, Samples,
+    Setup, Task, WindowRule, WorkerUse,
 };
 use tacho_record::history::{Entry, EntryKind, better, differences, names, series};
 use tacho_record::metric::{Known, METRICS, Part, TIMES, Timed, decimals, score_key, unknown};
@@ -218,6 +218,23 @@ fn tools(table: &mut Table) {
             "latency": {"time_to_first_token": {"units": "ms", "mean": 50.0, "p99": 90.0}, "request_latency": {"units": "s", "mean": 2.0}, "time_per_output_token": {"units": "x", "mean": 2.0}}}}}}"#,
         r#"{"version": "0.2", "results": {"request_performance": {"aggregate": {"requests": {"total": 40}, "throughput": {"request_rate": {"mean": 0.0}}}}}}"#,
         r#"{"load_summary": {}, "successes": {}}"#,
+        // A part of what tells the file of a tool.
+        r#"{"load_summary": {}}"#,
+        r#"{"successes": {}}"#,
+        r#"{"benchmark_duration": {"avg": 1.0}}"#,
+        r#"{"benchmark_duration": {"unit": 3}}"#,
+        r#"{"metrics": {"request_latency": {"value": 1, "unit": "s"}}}"#,
+        r#"{"metrics": {"request_latency": {"value": 1}}, "metadata": {}}"#,
+        r#"{"aggregated_metrics": {}}"#,
+        r#"{"individual_request_metrics": []}"#,
+        r#"{"metadata": {}, "benchmarks": [{"type_": "other"}]}"#,
+        r#"{"benchmarks": [{"type_": "generative_benchmark"}]}"#,
+        r#"{"start_time": 1.0, "end_time": 2.0, "info": {}}"#,
+        r#"{"start_time": 1.0, "end_time": 2.0, "error": null}"#,
+        r#"{"mean_e2e_latency_ms": 1.0}"#,
+        r#"{"total_output_tokens": 1}"#,
+        r#"{"version": "0.2"}"#,
+        r#"{"version": "0.1", "results": {"request_performance": {"aggregate": {}}}}"#,
         r#"{"metadata": {"guidellm_version": "0.5"}, "benchmarks": []}"#,
         r#"{"other": 1}"#,
     ];
@@ -245,6 +262,7 @@ fn samples() -> Samples {
         let check = OutputCheck {
             reference: at as u32,
             first_difference: at.is_multiple_of(9).then_some(4),
+            alone_differs: Some(at.is_multiple_of(27)),
             ..OutputCheck::default()
         };
         let scores = parse(&format!("{{\"accuracy\": {}, \"tone\": {:?}}}", at % 2, 0.1 * (at % 5) as f64)).ok();
@@ -380,6 +398,14 @@ fn records(table: &mut Table) {
     table.add("window", &(users.is_burst(), users.window(), users.steady_state.as_ref().map(|state| state.requested)));
     let pooling = RunRecord::compute(Setup { task: Task::Pooling, ..setup() }, measured());
     table.add("pooling", &values(&pooling));
+    let media = |index: usize| {
+        let audio = Audio { frames: 240, duration: 0.5 + 0.01 * index as f64, underrun: 0.05, underruns: 1 };
+        if index.is_multiple_of(2) { Media::Audio(Some(audio)) } else { Media::Images(2) }
+    };
+    let mut with_media = samples();
+    with_media.change(|samples| samples.iter_mut().for_each(|one| one.media = Some(media(one.index))));
+    let with_media = Measured { samples: with_media, ..measured() };
+    table.add("media", &values(&RunRecord::compute(Setup { task: Task::Media, ..setup() }, with_media)));
     table.add("predicted", &(record.is_predicted(), record.answered_probes()));
 }
 
@@ -512,6 +538,65 @@ fn stored(table: &mut Table) {
     ] {
         table.add("refused", &StoredRun::from_dict(parse(wrong).unwrap().as_dict().unwrap()).unwrap_err().to_string());
     }
+    // Every condition under which a run is one burst, and each that prevents it.
+    let burst = |more: &str| {
+        let text =
+            format!(r#"{{"request_rate": "inf", "completed": 3, "failed": 1, "latencies": [1.0, 2.0, 3.0]{more}}}"#);
+        text_run(&text).is_burst()
+    };
+    let conditions = [
+        "",
+        r#", "max_concurrency": 3"#,
+        r#", "max_concurrency": 4"#,
+        r#", "ramp_up_strategy": "linear""#,
+        r#", "tacho": {"version": 1, "session": [0, 0, 1]}"#,
+        r#", "tacho": {"version": 1, "sessions": {}}"#,
+        r#", "tacho": {"version": 1}"#,
+    ];
+    table.add("bursts", &conditions.map(burst));
+    let burst = |change: fn(&mut Setup), sessions: bool| {
+        let mut setup = Setup { request_rate: f64::INFINITY, max_concurrency: None, stages: vec![], ..setup() };
+        change(&mut setup);
+        let mut samples: Samples = samples().iter().take(20).map(|one| one.into_owned()).collect();
+        samples.change(|samples| samples.iter_mut().for_each(|one| one.session = sessions.then_some((0, 0))));
+        RunRecord::compute(setup, Measured { samples, duration: 3.0, ..Measured::default() }).is_burst()
+    };
+    let changes: [fn(&mut Setup); 5] = [
+        |_| (),
+        |setup| setup.request_rate = 3.0,
+        |setup| setup.self_timed = true,
+        |setup| setup.max_concurrency = Some(19),
+        |setup| setup.max_concurrency = Some(20),
+    ];
+    table.add("bursts of records", &(changes.map(|change| burst(change, false)), burst(|_| (), true)));
+    let same = |one: &str, other: &str| text_run(one).is_same_run(&text_run(other));
+    let timed = r#"{"duration": 2.0, "completed": 3, "label": "a"}"#;
+    let others = [
+        timed,
+        r#"{"duration": 2.0, "p99_ttft_ms": 5.0}"#,
+        r#"{"duration": 3.0, "completed": 3}"#,
+        r#"{"completed": 3}"#,
+        r#"{"x": 1}"#,
+    ];
+    table.add("same runs", &others.map(|other| (same(timed, other), same(other, timed), same(other, other))));
+    let detailed = |text: &str| text_run(text).details();
+    let details = [
+        r#"{"a": 1, "latencies": [1.0, 2.0]}"#,
+        r#"{"latencies": [1.0], "ttfts": [0.5]}"#,
+        r#"{"latencies": [1.0], "start_times": [0.5]}"#,
+    ];
+    table.add("details", &details.map(detailed));
+    let queues = ["", r#", "drift": -0.1"#, r#", "drift": 0.0"#].map(|drift| {
+        format!(
+            r#"{{"request_rate": 2.0, "tacho": {{"version": 1, "steady_state": {{"queue_unstable": false{drift}}}}}}}"#
+        )
+    });
+    table.add(
+        "queues",
+        &queues.map(|text| {
+            (text_run(&text).kept_up(), text_run(&text).view().steady_state().map(|steady| steady.is_stable()))
+        }),
+    );
     let kinds = [
         r#"{"avg_latency": 1, "percentiles": {}}"#,
         r#"{"avg_warm_startup_time": 1}"#,
@@ -519,6 +604,10 @@ fn stored(table: &mut Table) {
         r#"{"duration": 1}"#,
     ];
     table.add("kinds", &kinds.map(|text| ResultKind::of(parse(text).unwrap().as_dict().unwrap())));
+}
+
+fn text_run(text: &str) -> StoredRun {
+    StoredRun::from_dict(parse(text).unwrap().as_dict().unwrap()).unwrap()
 }
 
 fn several(table: &mut Table) {
