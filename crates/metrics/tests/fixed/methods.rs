@@ -1,14 +1,15 @@
 //! Intervals, distributions, steady states, recoveries, bounds and energy.
 
 use tacho_core::StageSpan;
-use tacho_metrics::interval::{Spread, Values, fisher_at_least, student};
+use tacho_metrics::interval::{Recorded, Spread, Values, fisher_at_least, rate, student, values};
 use tacho_metrics::outputs::{independent_outcomes, wilson};
 use tacho_metrics::phase_energy::by_phase;
 use tacho_metrics::recovery::recoveries;
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::trust::bounds::bounds;
 use tacho_metrics::{
-    Interval, Sample, Samples, Setup, Steady, SteadyWindow, Summary, Telemetry, WindowRule, WorkerUse, long_run,
+    Audio, Interval, Media, Sample, Samples, Setup, Steady, SteadyWindow, Summary, Telemetry, WindowRule, WorkerUse,
+    long_run,
 };
 use tacho_pyrand::Generator;
 
@@ -18,6 +19,7 @@ use crate::{Table, closed_loop, exponential, open_loop, queue, request, setup};
 fn methods_find_the_same_as_before() {
     let mut table = Table::default();
     intervals_of_values_with_edges_and_controls(&mut table);
+    families_and_rates(&mut table);
     distributions(&mut table);
     steady_states(&mut table);
     recoveries_and_long_runs(&mut table);
@@ -62,6 +64,41 @@ fn intervals_of_values_with_edges_and_controls(table: &mut Table) {
     table.add("clusters", &of(clusters));
     table.add("few", &of(Values::single(series[..7].to_vec())));
     table.add("equal", &of(Values::single(vec![3.0; 30])));
+}
+
+/// Every latency and every rate by its name, of requests with generated media.
+fn families_and_rates(table: &mut Table) {
+    let mut samples = open_loop(400, 60.0, 21);
+    samples.change(|samples| {
+        for sample in samples {
+            let at = sample.index;
+            sample.sent += 0.001 * (at % 5) as f64;
+            let audio = Audio {
+                frames: 24,
+                duration: 0.5 + 0.01 * (at % 9) as f64,
+                underrun: 0.02 * (at % 4) as f64,
+                underruns: 1,
+            };
+            sample.media = Some(if at % 3 > 0 { Media::Audio(Some(audio)) } else { Media::Images(2) });
+        }
+    });
+    let setup = setup(150.0);
+    let rows = Recorded::of(&samples).within(&setup);
+    let families = "ttft e2el client_queue_time e2el_including_client_queue ttft_including_client_queue ttft_from_schedule \
+        e2el_from_schedule tpot ntpot itl audio_ttfp audio_rtf audio_duration audio_underrun unknown";
+    for family in families.split_ascii_whitespace() {
+        let found = values(&rows, family);
+        table.add(
+            family,
+            &[Statistic::Mean, Statistic::Percentile(90.0)]
+                .map(|of| shown(found.as_ref().and_then(|all| Spread::of(all, of)))),
+        );
+    }
+    let rates = "request_throughput input_sequence_throughput request_goodput output_throughput total_token_throughput \
+        audio_throughput image_throughput unknown";
+    for key in rates.split_ascii_whitespace() {
+        table.add(key, &shown(rate(&rows, key, 7.0)));
+    }
 }
 
 fn distributions(table: &mut Table) {
