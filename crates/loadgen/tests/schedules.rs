@@ -96,6 +96,29 @@ fn spans_state_name_times_requests_and_load() {
 }
 
 #[test]
+fn each_number_of_a_curve_must_be_a_rate() {
+    let problem = |curve| {
+        let stage = even("a", StageLength::Seconds(10.0), StageLoad::Rate(curve));
+        Stages::new(vec![stage]).err().map(|error| error.to_string())
+    };
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        let curves = [
+            Curve::Linear { from: bad, to: 2.0 },
+            Curve::Linear { from: 2.0, to: bad },
+            Curve::Steps { from: bad, to: 2.0, count: 2 },
+            Curve::Steps { from: 2.0, to: bad, count: 2 },
+        ];
+        for curve in curves {
+            assert!(problem(curve).is_some_and(|text| text.contains("its rate is not a number")), "{curve:?}");
+        }
+        assert!(problem(Curve::Sine { mean: bad, amplitude: 0.0, period: 5.0 }).is_some(), "mean {bad}");
+        assert!(problem(Curve::Sine { mean: 2.0, amplitude: bad, period: 5.0 }).is_some(), "amplitude {bad}");
+        assert!(problem(Curve::Sine { mean: 2.0, amplitude: 1.0, period: bad }).is_some(), "period {bad}");
+    }
+    assert_eq!(problem(Curve::Linear { from: 0.0, to: 2.0 }), None);
+}
+
+#[test]
 fn a_ramp_passes_each_whole_rate_once() {
     let ramp = |strategy, start_rps, end_rps| RampUp { strategy, start_rps, end_rps };
     let factors = ramp(RampUpStrategy::Exponential, 1, 16);
