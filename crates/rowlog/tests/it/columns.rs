@@ -225,6 +225,9 @@ fn the_manifest_is_an_object_with_documented_keys() {
     assert_eq!(value.get("format"), Some(&Value::Int(4)));
     let host = manifest().host;
     assert!(host.cpus > 0 && !host.name.is_empty() && host.system.split(" ").count() >= 3, "{host:?}");
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    assert_eq!(host.cpu, model.map_or("", |(_, name)| name.trim()));
     assert!(Stored::is_log(directory.path()) && !Stored::is_log(&directory.path().join("none")));
     let other = fs::read_to_string(directory.path().join("manifest.json")).unwrap().replace("\"format\"", "\"x\"");
     fs::write(directory.path().join("manifest.json"), other).unwrap();

@@ -206,6 +206,9 @@ fn small_batches_are_merged_and_large_ones_stay() {
     // A row counts as its events and 8 more: 1,310 a batch, of which 101 make the 131,072 of a merged one.
     let rows: Vec<Row> = (0..1200).map(|index| plausible(index, 123)).collect();
     assert_eq!(sizes(&rows.chunks(10).map(<[_]>::to_vec).collect::<Vec<_>>()), [1010, 190]);
+    // 1,016 events and 8: 128 such rows are exactly as many.
+    let rows: Vec<Row> = (0..260).map(|index| plausible(index, 1016)).collect();
+    assert_eq!(sizes(&rows.chunks(1).map(<[_]>::to_vec).collect::<Vec<_>>()), [128, 128, 4]);
     // 64 characters at random take 6 bits each: batches of 150 KiB, and of 375 KiB.
     let noisy = |kib: u64| {
         let character = |at: u64| {
@@ -235,4 +238,16 @@ fn rows_that_were_written_are_read_up_to_a_count() {
     }
     let error = log.written().unwrap().unwrap().rows(7, drop).unwrap_err().to_string();
     assert!(error.contains("3 of 7 rows"), "{error}");
+    assert!(log.written().unwrap().unwrap().rows(5, drop).unwrap_err().to_string().contains("1 of 5 rows"));
+}
+
+#[test]
+fn rows_with_very_many_events_are_divided_among_batches() {
+    let directory = tempfile::tempdir().unwrap();
+    // A row counts as its events and 32 more: four of these are the 1,048,576 of a batch.
+    let rows: Vec<Row> = (0..5).map(|index| plausible(index, (1 << 18) - 32)).collect();
+    drop(log(directory.path(), &[rows]));
+    let stored = Stored::open(directory.path()).unwrap();
+    let found: Vec<usize> = stored.segments()[0].batches().unwrap().map(|batch| batch.unwrap().len()).collect();
+    assert_eq!(found, [4, 1]);
 }
