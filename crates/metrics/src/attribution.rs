@@ -123,6 +123,8 @@ pub struct AttributedRequest {
     pub server: ServerTimes,
     /// Gaps between its tokens.
     pub gaps: u64,
+    /// Nanoseconds of stalls before its first iteration: the engine counts them as queue.
+    pub stalled_in_queue: i64,
     /// The parts of its TTFT.
     pub ttft: Parts,
     /// The parts of its end-to-end latency.

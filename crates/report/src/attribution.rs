@@ -160,11 +160,13 @@ fn phases(attribution: &Attribution, server: &ServerMetrics) -> Vec<(Phase, f64,
     let mean = |what| attribution.breakdown(what);
     let (Some(ttft), Some(e2el)) = (mean(Explained::MeanTtft), mean(Explained::MeanE2el)) else { return Vec::new() };
     let of = |parts: &[Part]| parts.iter().map(|part| ttft.parts[*part as usize]).sum::<f64>();
+    // A request that waits while the engine stalls is in its queue.
+    let stalled = attribution.requests.iter().map(|request| request.stalled_in_queue as f64 / 1e6);
+    let stalled = statistics::mean(&stalled.collect::<Vec<f64>>());
+    let prefill = [Part::OwnPrefill, Part::OtherPrefills, Part::BatchGrowth, Part::Preemption, Part::Stall];
     let inferred = |phase: Phase| match phase {
-        Phase::Queue => of(&[Part::Queue]),
-        Phase::Prefill => {
-            of(&[Part::OwnPrefill, Part::OtherPrefills, Part::BatchGrowth, Part::Preemption, Part::Stall])
-        }
+        Phase::Queue => of(&[Part::Queue]) + stalled,
+        Phase::Prefill => of(&prefill) - stalled,
         Phase::Decode => e2el.total() - ttft.total(),
     };
     // The times of these requests themselves, or else those of all that the server had.

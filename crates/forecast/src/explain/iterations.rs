@@ -3,6 +3,7 @@
 mod async_scheduling;
 mod chunks;
 mod costs;
+mod late;
 
 use std::{collections::VecDeque, ops::Add};
 
@@ -37,6 +38,8 @@ const BUSY: f64 = 3.0;
 const FILLED: (usize, f64, f64) = (5, 0.15, 0.4);
 /// Least part of a prompt that is taken for all of it.
 const WHOLE: f64 = 0.9;
+/// Rounds in which costs and the ends of iterations whose tokens are late are found together.
+const LATE_ROUNDS: usize = 3;
 /// Distance from a power of two at which a limit is one.
 const NEAR_POWER: f64 = 0.08;
 
@@ -48,6 +51,8 @@ const BLOCK: f64 = 16.0;
 pub(super) struct Iteration {
     pub(super) start: f64,
     pub(super) end: f64,
+    /// Seconds from its end until its tokens arrived, where that is not the end itself.
+    late_s: f64,
     /// Whether no stream was in its decode phase before, so that the start is not observed.
     pub(super) is_idle: bool,
     /// Whether every stream had a token.
@@ -125,6 +130,8 @@ pub(super) struct Timeline<'a> {
     /// Pauses of preempted streams: the iterations of the tokens before and after, by stream.
     pub(super) pauses: Vec<Vec<(usize, usize)>>,
     began: Vec<Vec<usize>>,
+    /// Longest iteration whose tokens are late where the next one has prompts, if they are.
+    late_up_to: Option<f64>,
     /// Least time from sending to the engine.
     pub(super) least_front: f64,
     /// The largest observed value of each limit; of tokens, infinite unless prompts filled iterations.
@@ -151,6 +158,7 @@ impl<'a> Timeline<'a> {
             chunks: vec![Vec::new(); count],
             pauses: vec![Vec::new(); count],
             began: Vec::with_capacity(clusters.len()),
+            late_up_to: None,
             least_front: 0.0,
             caps: [0.0, 0.0, f64::INFINITY],
             has_preempted: vec![false; clusters.len()],
@@ -317,6 +325,12 @@ impl<'a> Timeline<'a> {
     /// Estimates the costs, unless a profile has them, and what each iteration spent its time on.
     pub(super) fn price<'m>(&mut self, machine: Option<&'m Machine>) -> Model<'m> {
         let mut model = self.model(machine);
+        if self.sends_late(&model) {
+            for _ in 0..LATE_ROUNDS {
+                self.retime(&model);
+                model = self.model(machine);
+            }
+        }
         self.find_starts(&model);
         // Where every request waits for others, only those that met an idle engine show the way to it.
         let min = self.least_front(true);

@@ -164,7 +164,7 @@ impl Split<'_> {
     fn request(&self, stream: usize) -> AttributedRequest {
         let one = &self.timeline.streams[stream];
         let before = self.before_sending(one);
-        let ttft = if one.is_retried { Parts::default() } else { self.first_token(stream) };
+        let (ttft, stalled_in_queue) = if one.is_retried { <_>::default() } else { self.first_token(stream) };
         let mut e2el = ttft;
         self.decode(stream, &mut e2el);
         let with_client = |mut parts: Parts, arrived: usize, latency: i64| {
@@ -181,6 +181,7 @@ impl Split<'_> {
             cached: one.cached,
             server: one.times,
             gaps: one.traced.tokens.len() as u64 - 1,
+            stalled_in_queue,
             ttft: with_client(ttft, self.timeline.first[stream], one.ttft_ns),
             e2el: with_client(e2el, self.timeline.last[stream], one.latency_ns),
         }
@@ -192,8 +193,8 @@ impl Split<'_> {
         [(Part::DispatchDelay, nanos(one.client[0])), (Part::SlotWait, nanos(one.client[1]))]
     }
 
-    /// From sending to the end of the iteration with the first token.
-    fn first_token(&self, stream: usize) -> Parts {
+    /// From sending to the end of the iteration with the first token, and the nanoseconds of stalls before its first one.
+    fn first_token(&self, stream: usize) -> (Parts, i64) {
         let (timeline, mut parts) = (self.timeline, Parts::default());
         let one = &timeline.streams[stream];
         let ((front, hiccup), admitted) = (self.front(stream), timeline.admitted[stream]);
@@ -203,6 +204,7 @@ impl Split<'_> {
         let start = timeline.iterations[admitted].start;
         let stalled = if hiccup > 0.0 { hiccup } else { self.stalls(one.traced.sent + front, admitted) };
         parts.add(Part::Stall, stalled);
+        let stalled_in_queue = parts[Part::Stall];
         parts.add(Part::Queue, start - one.traced.sent - front - stalled);
         let base = self.model.seconds(&Load::default());
         let mut chunks = timeline.chunks[stream].iter().copied().peekable();
@@ -217,7 +219,7 @@ impl Split<'_> {
             parts.add(Part::Preemption, iteration.recompute_s);
             parts.add(Part::Stall, iteration.stall_s);
         }
-        parts
+        (parts, stalled_in_queue)
     }
 
     /// Seconds of stalls from a time to the start of an iteration.

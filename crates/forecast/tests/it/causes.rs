@@ -9,11 +9,11 @@ use tacho_core::json::Value;
 use tacho_engine::EngineSpec;
 use tacho_forecast::explain::{KnownModel, explain};
 use tacho_forecast::fit::Traced;
-use tacho_metrics::attribution::{AttributedRequest, Explained, PARTS, Part, QueueLimit};
+use tacho_metrics::attribution::{AttributedRequest, Breakdown, Explained, PARTS, Part, QueueLimit};
 use tacho_metrics::{Attribution, Gaps, Sample};
 
 use crate::planted::{planted, traced};
-use crate::scenarios::{Arrival, Cause, Iteration, Life, Planted, run, sample, scenario, truth};
+use crate::scenarios::{Arrival, Cause, Iteration, Life, Planted, Server, run, sample, scenario, truth};
 
 struct Outcome {
     explained: Attribution,
@@ -24,7 +24,12 @@ struct Outcome {
 }
 
 fn outcome(planted: Planted, seed: u64, requests: usize) -> Outcome {
-    let (server, arrivals, mut random) = scenario(planted, seed, requests);
+    outcome_with(planted, seed, requests, |_| {})
+}
+
+fn outcome_with(planted: Planted, seed: u64, requests: usize, change: impl Fn(&mut Server)) -> Outcome {
+    let (mut server, arrivals, mut random) = scenario(planted, seed, requests);
+    change(&mut server);
     let (iterations, lives) = run(&server, &arrivals, &mut random, seed);
     let all = || lives.iter().zip(&arrivals).enumerate();
     let samples: Vec<Sample> = all().map(|(index, (life, arrival))| sample(index, arrival, life)).collect();
@@ -240,6 +245,71 @@ fn asynchronous_scheduling_is_recognized() {
             assert!(if is_limited { is_found } else { tokens.1 == 0.0 }, "{cause:?} {seed}: {tokens:?} for {max}");
         }
         assert!(sum < 20.0, "{cause:?}: {sum:.1} points of four runs together");
+    }
+}
+
+/// The largest errors in points, with scheduling that takes these many iterations.
+fn slow_scheduling(cause: Cause, iterations: f64, seeds: Range<u64>) -> Vec<f64> {
+    let points = |seed| {
+        let outcome = outcome_with((cause, true), seed, 200, |server| server.schedules_slowly(iterations));
+        assert_exact(&outcome);
+        let (points, what, part) = off(&outcome);
+        if points > 5.0 {
+            println!("{cause:?} {iterations} {seed}: {points:.1} points of {} in {}", part.name(), what.name());
+            let (one, other) = (outcome.explained.breakdown(what).unwrap(), outcome.truth.breakdown(what).unwrap());
+            let show = |parts: [f64; PARTS]| parts.map(|part| (part * 10.0).round() / 10.0);
+            println!("   found {:?}\n   truth {:?}", show(one.parts), show(other.parts));
+        }
+        points
+    };
+    seeds.map(points).collect()
+}
+
+/// Tokens that come when the next prompt is scheduled are neither stalls nor free prefills.
+#[test]
+fn slow_scheduling_of_prompts_is_no_stall() {
+    for cause in [Cause::Nothing, Cause::Queueing, Cause::LongPrefills] {
+        let points = [0.5, 1.5, 2.0].map(|iterations| slow_scheduling(cause, iterations, 0..3)).concat();
+        let near = points.iter().filter(|points| **points <= 5.0).count();
+        assert!(near >= 6 && points.iter().all(|points| *points < 10.0), "{cause:?}: {points:.1?}");
+    }
+}
+
+#[test]
+#[ignore = "many runs, best in a release build"]
+fn slow_scheduling_in_a_hundred_runs() {
+    for cause in [Cause::Nothing, Cause::Queueing, Cause::LongPrefills] {
+        for iterations in [0.3, 0.7, 1.0, 1.5, 2.0] {
+            let mut points = slow_scheduling(cause, iterations, 9201..9301);
+            points.sort_unstable_by(f64::total_cmp);
+            let near = points.iter().filter(|points| **points <= 5.0).count();
+            println!("| {cause:?} | {iterations} | {near} | {:.1} | {:.1} |", points[50], points[99]);
+        }
+    }
+}
+
+/// An engine that shares its core with its output: the tokens of an iteration are sent when the next one is computed.
+#[test]
+fn tokens_that_are_sent_an_iteration_late_are_no_stalls() {
+    for (batch, seed) in [(2, 3), (3, 4), (4, 5)] {
+        let mut machine = planted();
+        machine.engine.max_num_seqs = batch;
+        let prompt = traced(&machine, 12, 90, seed);
+        let mut times: Vec<f64> = prompt.iter().flat_map(|one| one.tokens.iter().copied()).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        times.dedup();
+        let later = |at: &f64| times.get(times.partition_point(|time| time <= at)).map_or(at + 0.01, |next| *next);
+        let late = prompt.iter().map(|one| Traced { tokens: one.tokens.iter().map(later).collect(), ..one.clone() });
+        let (late, prompt) = (explained(late), explained(prompt.clone()));
+        let [late, prompt] = [late, prompt].map(|one| one.breakdown(Explained::MeanTtft).unwrap());
+        let share = |found: &Breakdown, parts: &[Part]| {
+            parts.iter().map(|part| found.parts[*part as usize]).sum::<f64>() / prompt.total() * 100.0
+        };
+        // All requests but the first wait for others, so that nothing shows the time to the engine alone.
+        for parts in [&[Part::Queue, Part::FrontEnd][..], &[Part::OwnPrefill, Part::OtherPrefills], &[Part::Stall]] {
+            let (found, expected) = (share(&late, parts), share(&prompt, parts));
+            assert!((found - expected).abs() < 1.0, "batch of {batch}: {found:.2} {expected:.2} of {parts:?}");
+        }
     }
 }
 

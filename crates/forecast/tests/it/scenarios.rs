@@ -184,6 +184,17 @@ pub(crate) fn scenario((cause, ahead): Planted, seed: u64, requests: usize) -> (
     (server, arrivals, random)
 }
 
+impl Server {
+    /// An engine that schedules asynchronously and takes this many iterations to schedule one with prompts, and a part of one
+    /// from then to its tokens.
+    pub(crate) fn schedules_slowly(&mut self, iterations: f64) {
+        self.spec.async_scheduling = true;
+        self.noise = 0.0;
+        self.cost.schedule_ns = iterations * (self.cost.fixed_ns + 8.0 * self.cost.per_sequence_ns);
+        self.cost.drain_ns = 0.25 * self.cost.fixed_ns;
+    }
+}
+
 /// An iteration of the engine: when it ran, and the seconds of each kind of work in it.
 pub(crate) struct Iteration {
     start: f64,
@@ -195,6 +206,8 @@ pub(crate) struct Iteration {
     recompute: f64,
     /// New prompt tokens.
     pub(crate) tokens: f64,
+    /// When it was computed: with slow scheduling its tokens come later.
+    done: f64,
 }
 
 /// What happened to a request.
@@ -257,7 +270,8 @@ pub(crate) fn run(
         let lands = !server.spec.async_scheduling || !in_flight.is_empty();
         if step.batch.sequences > 0 {
             let number = iterations.len();
-            iterations.push(iteration(server, &engine, now));
+            let before = in_flight.back().map_or(now, |at: &usize| iterations[*at].done);
+            iterations.push(iteration(server, &engine, now, before));
             in_flight.push_back(number);
             for one in engine.batch() {
                 let life = &mut lives[one.id.0 as usize];
@@ -276,6 +290,11 @@ pub(crate) fn run(
         let before = if number > 0 { iterations[number - 1].end } else { 0.0 };
         let one: &mut Iteration = &mut iterations[number];
         (one.start, one.end, one.stall) = (one.start.max(before), now, stall);
+        if server.cost.schedule_ns > 0.0 {
+            // What prompts add is also the time that the engine waits for their scheduling.
+            one.end = one.done;
+            one.prefill = if one.tokens > 0.0 { one.end - one.start - one.decode } else { 0.0 };
+        }
         for (place, event) in events.drain(..).enumerate() {
             let reached = now + server.network.1 + place as f64 * 5e-6 + random.between(0.0, 0.1e-3);
             let life = &mut lives[event.id.0 as usize];
@@ -286,7 +305,7 @@ pub(crate) fn run(
 }
 
 /// The iteration that the engine scheduled now.
-fn iteration(server: &Server, engine: &Engine, start: f64) -> Iteration {
+fn iteration(server: &Server, engine: &Engine, start: f64, before: f64) -> Iteration {
     let mut shape = BatchShape::default();
     let (mut attention, mut seconds) = (0.0, Vec::new());
     let is_kind = [
@@ -312,7 +331,9 @@ fn iteration(server: &Server, engine: &Engine, start: f64) -> Iteration {
     let tokens = engine.batch().iter().filter(|one| is_kind[1](one)).map(|one| one.tokens as f64).sum();
     let [base, decode, prefill, all] = [seconds[0], seconds[1], seconds[2], seconds[3]];
     let (prefill, recompute) = (prefill - decode, all - prefill);
-    Iteration { start, end: start, stall: 0.0, base, decode, prefill, recompute, tokens }
+    let scheduled = start + server.cost.schedule(&shape).as_secs_f64();
+    let done = (before.max(start) + all).max(scheduled + server.cost.drain().as_secs_f64());
+    Iteration { start, end: start, stall: 0.0, base, decode, prefill, recompute, tokens, done }
 }
 
 /// The true parts of a request, by the definitions of the documentation.

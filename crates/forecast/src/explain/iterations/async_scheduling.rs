@@ -20,7 +20,8 @@ impl Timeline<'_> {
         match at.checked_sub(1).map(|before| &self.iterations[before]) {
             Some(before) if is_async && !self.iterations[at].met_idle_engine() => match before.is_idle {
                 true => before.start.max(before.end - before.last_s),
-                false => before.start,
+                // It is scheduled when the tokens before are out.
+                false => before.start + at.checked_sub(2).map_or(0.0, |at| self.iterations[at].late_s),
             },
             _ => self.iterations[at].start,
         }

@@ -17,9 +17,9 @@ impl Timeline<'_> {
     /// are only known together.
     pub(super) fn estimate(&self) -> Costs {
         let (mut steps, mut group): (Vec<Step>, Vec<Iteration>) = (Vec::new(), Vec::new());
-        for one in &self.iterations {
+        for (at, one) in self.iterations.iter().enumerate() {
             group.push(*one);
-            if one.head.is_some() && one.blocked.is_none() {
+            if (one.head.is_some() && one.blocked.is_none()) || self.has_unknown_end(at) {
                 continue;
             }
             if group.len() <= MAX_GROUP && group.iter().all(|one| one.is_clear && !one.is_idle && one.seconds() > 0.0) {
