@@ -2,6 +2,7 @@
 //! tokens of the step before.
 
 use super::Estimate;
+use super::robust::median;
 use super::steps::{Reading, Step};
 
 /// Least prefill steps for an estimate.
@@ -55,8 +56,8 @@ struct SchedulingSample {
 #[derive(Debug, Default)]
 struct Seen {
     runs: Vec<Vec<SchedulingSample>>,
-    /// Total expected duration of the delayed steps.
-    expected: f64,
+    /// Durations of the delayed steps, by those expected.
+    delays: Vec<f64>,
     /// Times from the end of scheduling to the tokens, where the engine was waiting.
     drained: Vec<f64>,
 }
@@ -75,11 +76,12 @@ pub(super) fn prepared(
             let [Some(step), Some(next)] = &reading.steps[at..=at + 1] else { continue };
             let (tokens, usual) = (reading.tokens(at + 1), takes(step));
             let is_short = |ahead: &AsyncScheduling| usual < SHORT_STEP * ahead.schedule_time(tokens);
-            if next.prefill == 0.0 || (step.prefill > 0.0 && !before.is_some_and(is_short)) {
+            if next.prefill == 0.0 || reading.has_parts[at + 1] || (step.prefill > 0.0 && !before.is_some_and(is_short))
+            {
                 continue;
             }
             run.push(SchedulingSample { tokens, took: step.seconds });
-            seen.expected += usual;
+            seen.delays.push(step.seconds / usual.max(f64::MIN_POSITIVE));
             if step.prefill == 0.0 && !reading.has_prompts(at + 2) && next.seconds < SCHEDULER_BOUND * usual {
                 seen.drained.push(next.seconds);
             }
@@ -92,8 +94,8 @@ pub(super) fn prepared(
 impl Seen {
     fn estimate(&self) -> AsyncScheduling {
         let all: Vec<SchedulingSample> = self.runs.iter().flatten().copied().collect();
-        let took: f64 = all.iter().map(|one| one.took).sum();
-        if all.len() < MIN_SAMPLES || took < DELAYED * self.expected {
+        // Scheduling delays most of them.
+        if all.len() < MIN_SAMPLES || median(self.delays.iter().copied()) < DELAYED {
             return AsyncScheduling::default();
         }
         let sizes = CAPTURE_SIZES.into_iter().filter_map(|size| separation(&all, size));

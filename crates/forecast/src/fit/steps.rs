@@ -133,6 +133,8 @@ pub fn find(traced: &[Traced], limits: &EngineSpec) -> Found {
 pub(super) struct Reading {
     pub(super) clusters: Vec<Cluster>,
     pub(super) steps: Vec<Option<Step>>,
+    /// Whether a step may have parts of prompts: the first part may be in an earlier one.
+    pub(super) has_parts: Vec<bool>,
     /// Everything except the steps.
     pub(super) found: Found,
 }
@@ -154,15 +156,19 @@ impl Reading {
 pub(super) fn read(traced: &[Traced], limits: &EngineSpec, ahead: usize) -> Reading {
     let clusters = clusters(traced);
     let mut watch = Watch::new(traced, limits, quickest(traced));
-    let mut steps = Vec::with_capacity(clusters.len());
+    let (mut steps, mut has_parts) = (Vec::with_capacity(clusters.len()), Vec::with_capacity(clusters.len()));
     for (at, cluster) in clusters.iter().enumerate() {
         watch.arrive(cluster.at);
+        let is_whole = cluster.began().all(|request| watch.computed[request] == Some(0.0));
+        let whole: f64 = cluster.began().map(|request| traced[request].prompt as f64).sum();
         let chosen = clusters[at.saturating_sub(1 + ahead)].at;
-        steps.push(watch.read_step(at.checked_sub(1).map(|before| &clusters[before]), cluster, chosen));
+        let step = watch.read_step(at.checked_sub(1).map(|before| &clusters[before]), cluster, chosen);
+        has_parts.push(!is_whole || step.is_some_and(|step| step.prefill != whole));
+        steps.push(step);
         watch.take(cluster);
     }
     let found = watch.found;
-    Reading { clusters, steps, found }
+    Reading { clusters, steps, has_parts, found }
 }
 
 /// A request that was sent less than this before a step may not be in it.

@@ -90,6 +90,28 @@ fn back_to_back_prefill_costs_are_recovered() {
     }
 }
 
+/// Parts of prompts have no tokens: they are not taken for scheduling.
+#[test]
+fn chunked_prefills_are_no_scheduling_times() {
+    for (budget, seed) in [(512, 3), (512, 4), (700, 5), (512, 6)] {
+        let mut machine = Machine { noise: 0.01, ..planted() };
+        machine.cost =
+            CostModel { fixed_ns: 6.4e6, per_prefill_token_ns: 32e3, per_sequence_ns: 6e4, ..CostModel::FREE };
+        machine.engine.async_scheduling = true;
+        machine.engine.max_num_batched_tokens = budget;
+        // Prompts of three that come close together share iterations.
+        let due = |at: usize| Timestamp::from_secs((at / 3) as f64 * 0.75 + (at % 3) as f64 * 0.03);
+        let twice = |one: &Arrival| one.prompt.iter().chain(one.prompt.iter()).copied().collect();
+        let paced = requests(300, seed).into_iter().enumerate();
+        let paced = paced.map(|(at, one)| Arrival { due: due(at), prompt: twice(&one), output: 64, ..one });
+        let runs = vec![sent(&machine, &paced.collect::<Vec<_>>(), None, seed)];
+        let found = fit::fit(&runs, &machine.engine, Some(true)).unwrap();
+        println!("{budget} {seed}: {:?}", found.async_scheduling);
+        let schedule = found.async_scheduling.unwrap().schedule;
+        assert!(schedule.value - schedule.half <= 0.0, "{budget}, seed {seed}: {schedule:?}");
+    }
+}
+
 /// Mean TTFT and total duration in seconds, at a rate that was not fitted.
 fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
     let arrivals: Vec<Arrival> = requests(200, 77)
