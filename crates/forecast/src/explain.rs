@@ -12,7 +12,7 @@ use tacho_core::ServerTimes;
 use tacho_engine::Machine;
 use tacho_metrics::{Attribution, Sample, Samples, replicas::REPLICA};
 
-use crate::fit::Traced;
+use crate::fit::{Traced, limits::budget::Held};
 
 use self::iterations::Timeline;
 use self::model::{Load, Model};
@@ -120,12 +120,18 @@ fn reconstructed<'a, 'm>(
     Ok((timeline, model))
 }
 
-/// The most tokens of an iteration, where prompts fill iterations up to it with their parts.
-pub(crate) fn token_limit(traced: &[Traced], async_scheduling: Option<bool>) -> Option<usize> {
+/// The most tokens of an iteration, where prompts fill iterations up to it with their parts, and its bounds.
+pub(crate) fn token_limit(traced: &[Traced], async_scheduling: Option<bool>) -> Option<Held> {
     let stream = |(index, traced): (usize, &Traced)| Stream { index, traced: traced.clone(), ..Stream::default() };
     let streams: Vec<Stream> = traced.iter().filter(|one| !one.tokens.is_empty()).enumerate().map(stream).collect();
     let (timeline, _) = reconstructed(&streams, None, async_scheduling).ok()?;
-    Some(timeline.caps[2]).filter(|max| max.is_finite()).map(|max| max.round() as usize)
+    let limit = Some(timeline.caps[2]).filter(|max| max.is_finite()).map(|max| max.round() as usize)?;
+    // A power of two is the usual limit, unless the bounds exclude it.
+    let held = timeline.held.filter(|held| held.has(limit as f64) || held.is_close());
+    Some(match held {
+        Some(held) if held.is_close() => held,
+        _ => Held { limit, between: held.map_or((limit, limit), |held| held.between) },
+    })
 }
 
 /// One response as it arrived.

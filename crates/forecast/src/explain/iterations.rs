@@ -13,7 +13,7 @@ use tacho_metrics::{attribution::QueueLimit, percentile::percentile};
 use super::Stream;
 use super::model::{Load, Model, Source};
 use crate::fit::Traced;
-use crate::fit::limits::budget::{Budget, Chains, Full};
+use crate::fit::limits::budget::{Budget, Chains, Full, Held};
 use crate::fit::robust::{median, spread};
 use crate::fit::steps::{Cluster, clusters};
 
@@ -136,6 +136,8 @@ pub(super) struct Timeline<'a> {
     pub(super) least_front: f64,
     /// The largest observed value of each limit; of tokens, infinite unless prompts filled iterations.
     pub(super) caps: [f64; 3],
+    /// Bounds of the most tokens, by the iterations of prompts that shared none with another.
+    pub(super) held: Option<Held>,
     /// Whether a preempted stream waited in an iteration.
     has_preempted: Vec<bool>,
     /// Median time in which the tokens of an iteration arrived, as a fraction of an iteration.
@@ -161,6 +163,7 @@ impl<'a> Timeline<'a> {
             late_up_to: None,
             least_front: 0.0,
             caps: [0.0, 0.0, f64::INFINITY],
+            held: None,
             has_preempted: vec![false; clusters.len()],
             apart: 0.0,
         };
@@ -383,15 +386,20 @@ impl<'a> Timeline<'a> {
         parts.for_each(|(at, _)| is_filled[*at] = true);
         let numbered = || self.iterations.iter().zip(&is_filled);
         let filled = || numbered().filter(|(_, is)| **is).map(|(one, _)| one.contents().tokens());
+        if filled().count() < FILLED.0 {
+            return None;
+        }
+        if self.caps[2].is_infinite() {
+            self.held = self.bounds(model);
+        }
         let middle = median(filled());
         let power = middle.max(1.0).log2().round().exp2();
-        let max = match spread(filled()) / middle.max(1.0) {
-            _ if (middle / power - 1.0).abs() < NEAR_POWER => power,
-            off if off < FILLED.1 => middle,
-            off if off < FILLED.2 => power,
-            _ => return None,
-        };
-        (filled().count() >= FILLED.0).then_some(max)
+        match spread(filled()) / middle.max(1.0) {
+            _ if (middle / power - 1.0).abs() < NEAR_POWER => Some(power),
+            off if off < FILLED.1 => Some(middle),
+            off if off < FILLED.2 => Some(power),
+            _ => None,
+        }
     }
 
     /// Whether one earlier iteration computed the prompt: its first token was sent late, or the engine schedules ahead. That

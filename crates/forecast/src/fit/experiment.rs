@@ -140,13 +140,24 @@ impl Experiment {
         }
         if !known.is_known("max_num_batched_tokens") {
             // Prompts that are longer fill iterations with their parts, whether or not others are queued.
-            let found: Vec<usize> =
+            let found: Vec<Held> =
                 self.runs.iter().filter_map(|run| token_limit(run, known.async_scheduling)).collect();
+            let low = found.iter().map(|held| held.between.0).max().unwrap_or(usize::MAX);
+            let high = found.iter().map(|held| held.between.1).min().unwrap_or(0);
             let min = min.max(reached.most_tokens);
-            let limit = found.first().filter(|first| found.iter().all(|limit| limit == *first && *limit >= min));
-            limit
-                .into_iter()
-                .for_each(|limit| known.learn("max_num_batched_tokens", *limit, "reached by long prompts"));
+            let both = Held::within(low as f64, high as f64).map(|both| {
+                match found.iter().find(|held| both.has(held.limit as f64)) {
+                    Some(one) if !both.is_close() => Held { limit: one.limit, ..both },
+                    _ => both,
+                }
+            });
+            if let Some(held) = both.filter(|held| held.limit >= min) {
+                let source = match held.between {
+                    (low, high) if low < high => format!("reached by long prompts: from {low} to {high}"),
+                    _ => "reached by long prompts".to_owned(),
+                };
+                known.learn("max_num_batched_tokens", held.limit, &source);
+            }
         }
         known.assume("max_num_seqs", reached.widest);
         known.assume("max_num_batched_tokens", reached.most_tokens);

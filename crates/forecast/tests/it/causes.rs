@@ -277,13 +277,13 @@ fn slow_scheduling_of_prompts_is_no_stall() {
 
 #[test]
 #[ignore = "many runs, best in a release build"]
-fn slow_scheduling_in_a_hundred_runs() {
+fn slow_scheduling_in_forty_runs() {
     for cause in [Cause::Nothing, Cause::Queueing, Cause::LongPrefills] {
-        for iterations in [0.3, 0.7, 1.0, 1.5, 2.0] {
-            let mut points = slow_scheduling(cause, iterations, 9201..9301);
+        for iterations in [0.3, 1.0, 1.5, 2.0] {
+            let mut points = slow_scheduling(cause, iterations, 9201..9241);
             points.sort_unstable_by(f64::total_cmp);
             let near = points.iter().filter(|points| **points <= 5.0).count();
-            println!("| {cause:?} | {iterations} | {near} | {:.1} | {:.1} |", points[50], points[99]);
+            println!("| {cause:?} | {iterations} | {near} | {:.1} | {:.1} |", points[20], points[39]);
         }
     }
 }

@@ -131,6 +131,33 @@ fn a_closed_loop_is_predicted_with_the_budget_that_was_found() {
     }
 }
 
+/// 1,000 is not taken for 1,024, and a limit that is not round is bounded.
+#[test]
+fn a_token_budget_that_is_no_power_of_two_is_bounded_by_long_prompts() {
+    let mut named = 0;
+    for (number, budget) in [1000, 700, 500, 900, 1000, 530].into_iter().enumerate() {
+        let mut machine = planted();
+        machine.engine.async_scheduling = number % 2 == 1;
+        machine.engine.max_num_batched_tokens = budget;
+        let due = |at: usize| Timestamp::from_secs((at as f64 + (at * 7 % 5) as f64 / 5.0) / 3.0);
+        let seed = 30 + number as u64;
+        let paced = requests(400, seed).into_iter().enumerate().map(|(at, one)| Arrival { due: due(at), ..one });
+        let runs = vec![sent(&machine, &paced.collect::<Vec<_>>(), None, seed)];
+        let (experiment, mut known) = (Experiment { runs, ..Experiment::default() }, KnownLimits::default());
+        experiment.learn_limits(&mut known);
+        let (found, source) = (known.limits.max_num_batched_tokens, source(&known, "max_num_batched_tokens"));
+        println!("{budget}: {found} ({source})");
+        let bounds: Vec<usize> = source.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(bounds.len() < 2 || (bounds[0]..=bounds[1]).contains(&budget), "{budget}: {found} ({source})");
+        named += usize::from(source.starts_with("reached") && found.abs_diff(budget) * 50 <= budget);
+        assert!(
+            !source.starts_with("reached") || found.abs_diff(budget) * 25 <= budget,
+            "{budget}: {found} ({source})"
+        );
+    }
+    assert!(named >= 4, "{named} of 6");
+}
+
 fn source(known: &KnownLimits, name: &str) -> String {
     known.rows().find(|row| row.0 == name).map(|row| row.2).unwrap_or_default()
 }

@@ -100,13 +100,14 @@ mod tests {
         assert!(text.lines().count() == 6 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let (queue, decode) = (ServerTimes::micros(71_250.0), ServerTimes::micros(99_500.0));
         let times = ServerTimes { queue, prefill: None, decode };
-        let known = AttributedRequest { server: times, ..run.requests[7] };
+        // While the engine stalls, a request that waits is in its queue.
+        let known = AttributedRequest { server: times, stalled_in_queue: 1_000_000, ..run.requests[7] };
         assert!(request_text(&known).ends_with("The server's own times, ms: queue 71.2, decode 99.5.\n"));
         let with_times = Attribution { requests: vec![known; 3], ..run.clone() };
         let line = evidence(&with_times, &ServerMetrics::default()).concat();
         assert_eq!(
             line,
-            "The server's own mean times, ms: queue 71.2 (here 70.0), decode 99.5 (here 100); they differ by at most 0.7% of mean E2EL."
+            "The server's own mean times, ms: queue 71.2 (here 71.0), decode 99.5 (here 100); they differ by at most 0.3% of mean E2EL."
         );
         let html = section(&run);
         assert!(html.contains("Where the time went") && html.contains("The slowest request, 99"));

@@ -6,11 +6,14 @@ use tacho_metrics::attribution::QueueLimit;
 
 use super::{Iteration, MAX_GROUP, Timeline};
 use crate::explain::model::{Load, Model};
+use crate::fit::limits::budget::{Held, MIN_WITNESSES, witnessed};
 
 /// Part of the largest chunk of a prompt below which time over the expected is noise.
 const MIN_CHUNK: f64 = 0.15;
 /// Largest ratio of the time that a prompt may explain to its cost.
 const MAX_EXCESS: f64 = 1.5;
+/// Part of an iteration up to which it is off what is expected of one whose contents are known.
+const MAX_OFF: f64 = 0.1;
 /// Rounds in which the tokens of a duration are found, and the part of each correction that is made.
 const ROUNDS: usize = 8;
 const DAMPING: f64 = 0.7;
@@ -59,6 +62,36 @@ impl Timeline<'_> {
         self.admitted[stream] = self.chunks[stream][0].0;
         let rest = Load::prefill(cached + tokens - self.remaining[stream], self.remaining[stream]);
         self.iterations[end].prompts = self.iterations[end].prompts + rest;
+    }
+
+    /// Bounds of the most tokens of an iteration: a prompt that shared no iteration with another fitted into all of its own, and
+    /// filled those before the last. `None` if they contradict each other.
+    pub(super) fn bounds(&self, model: &Model<'_>) -> Option<Held> {
+        let is_explained = |one: &Iteration| {
+            (one.seconds() / model.seconds(&one.contents()) - 1.0).abs() < (3.0 * model.noise).max(MAX_OFF)
+        };
+        let (mut low, mut high) = ([0.0; MIN_WITNESSES], [0.0; MIN_WITNESSES]);
+        for (stream, &end) in self.first.iter().enumerate() {
+            let chunks = &self.chunks[stream];
+            let before = || chunks.iter().map(|(at, _)| &self.iterations[*at]);
+            let last = &self.iterations[end];
+            let is_alone = before().all(|one| one.prompts.prompts == 0.0 && one.chunk.prompts == 1.0);
+            if !before().chain([last]).all(is_explained)
+                || last.is_idle
+                || !is_alone
+                || last.prompts.prompts != 1.0
+                || last.chunk.prompts > 0.0
+            {
+                continue;
+            }
+            let filled = self.streams[stream].computed() + before().map(|one| one.decode.decodes).sum::<f64>();
+            witnessed(&mut low, (filled + last.decode.decodes) / (chunks.len() + 1) as f64);
+            if !chunks.is_empty() {
+                witnessed(&mut high, chunks.len() as f64 / (filled - 1.0));
+            }
+        }
+        let [low, high] = [low[MIN_WITNESSES - 1], 1.0 / high[MIN_WITNESSES - 1]];
+        Held::within(low, high)
     }
 
     /// Tokens of a prompt in each iteration, by the time that nothing else explains.

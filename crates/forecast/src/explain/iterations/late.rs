@@ -27,8 +27,8 @@ impl Timeline<'_> {
         seen.retain(|three| is_plain(&three[0]) && is_plain(&three[1]));
         let late = |seen: &[&[Iteration]]| {
             let [before, late, own] = [0, 1, 2].map(|at| median(seen.iter().map(|three| ratio(&three[at]))));
-            let least = LATE.0.max(LATE.1 * model.noise / (seen.len() as f64).sqrt());
-            (late > before + least && before < LONGER.1, own < LONGER.1)
+            let min = LATE.0.max(LATE.1 * model.noise / (seen.len() as f64).sqrt());
+            (late > before + min && before < LONGER.1, own < LONGER.1)
         };
         let is_shifted = late(&seen) == (true, true);
         let count = seen.len();

@@ -10,7 +10,7 @@ const MAX_GAP: f64 = 0.08;
 /// Longest chain of full steps.
 const MAX_CHAIN: usize = 64;
 /// Steps that must have held as many tokens for a lower bound: a first token that arrives late joins the next step.
-const MIN_WITNESSES: usize = 3;
+pub(crate) const MIN_WITNESSES: usize = 3;
 /// Tolerance above the upper bound: a request that seems queued may not have arrived.
 const LATE_TOLERANCE: f64 = 0.02;
 
@@ -19,6 +19,24 @@ pub struct Held {
     /// The roundest number within the bounds.
     pub limit: usize,
     pub between: (usize, usize),
+}
+
+impl Held {
+    /// Whether a limit is within the bounds.
+    pub(crate) fn has(&self, limit: f64) -> bool {
+        (self.between.0 as f64..=self.between.1 as f64).contains(&limit)
+    }
+
+    /// Whether the bounds are close to each other.
+    pub(crate) fn is_close(&self) -> bool {
+        (self.between.1 - self.between.0) as f64 <= MAX_GAP * self.between.1 as f64
+    }
+
+    /// The roundest number from `low` to `high`.
+    pub(crate) fn within(low: f64, high: f64) -> Option<Self> {
+        let limit = (low <= high && high.is_finite()).then(|| roundest(low, high + 1.0)).flatten()?;
+        Some(Held { limit, between: (low.ceil() as usize, high as usize) })
+    }
 }
 
 /// Bounds under both hypotheses.
@@ -117,7 +135,7 @@ impl Budget {
 }
 
 /// Adds a value to the largest ones, in falling order; returns the last of them.
-fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
+pub(crate) fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
     let index = largest.partition_point(|&held| held >= value);
     if index < MIN_WITNESSES {
         largest[index..].rotate_right(1);
