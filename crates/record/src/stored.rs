@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn the_goodput_of_a_detailed_file_has_the_spread_of_its_requests() {
         let list = |of: &dyn Fn(u32) -> String| (0..42).map(of).collect::<Vec<_>>().join(", ");
-        let latencies = list(&|at| ["0.1", "0.3"][(at / 3 & 1) as usize].to_owned());
+        let latencies = list(&|at| ["0.1", "0.3"][((at / 3) & 1) as usize].to_owned());
         let starts = list(&|at| (f64::from(at) / 4.0).to_string());
         let (gaps, tokens) = (list(&|_| "[]".to_owned()), list(&|_| "1".to_owned()));
         let labels = list(&|at| format!(r#"{{"class": "{}"}}"#, if at < 18 { "chat" } else { "batch" }));
