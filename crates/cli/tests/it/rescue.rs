@@ -109,6 +109,7 @@ fn no_output_replaces_an_input() {
         ("r.json", "report r.json --summary-json ./r.json".to_owned()),
         ("r.json", "report r.json --save-benchmark-report r.json".to_owned()),
         ("r.json", "compare r.json r.json --markdown r.json".to_owned()),
+        ("r.json", "fit r.json --output r.json".to_owned()),
         ("w.jsonl", "convert trace w.jsonl --output w.jsonl".to_owned()),
         ("w.jsonl", "serve --sim --dataset-name custom --dataset-path w.jsonl --save-workload w.jsonl".to_owned()),
         ("w.jsonl", "serve --sim --workload w.jsonl --save-requests w.jsonl".to_owned()),
