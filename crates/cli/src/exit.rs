@@ -55,16 +55,6 @@ macro_rules! misused {
 }
 pub(crate) use misused;
 
-/// Rejects an output that would replace an input.
-pub(crate) fn keep_inputs(flag: &str, output: &Path, inputs: &[impl AsRef<Path>]) -> anyhow::Result<()> {
-    let whole = |path: &Path| path.canonicalize().ok();
-    let Some(replaced) = whole(output) else { return Ok(()) };
-    if inputs.iter().any(|input| whole(input.as_ref()).as_ref() == Some(&replaced)) {
-        misused!("{flag} {}: this command reads it; name another file", shown(output));
-    }
-    Ok(())
-}
-
 fn code(error: &anyhow::Error) -> Exit {
     let run = error.downcast_ref::<tacho_run::Error>();
     let workload = match run {
@@ -191,16 +181,5 @@ mod tests {
         assert_eq!(code(&tacho_run::Error::Stopped.into()), Exit::Interrupted);
         assert_eq!(code(&tacho_fleet::Error::Stopped.into()), Exit::Interrupted);
         assert_eq!(code(&tacho_run::Error::EmptyWorkload.into()), Exit::Failed);
-    }
-
-    #[test]
-    fn an_output_does_not_replace_an_input() {
-        let directory = tempfile::tempdir().unwrap();
-        let (input, new) = (directory.path().join("a.json"), directory.path().join("b.json"));
-        std::fs::write(&input, "{}").unwrap();
-        let same = directory.path().join(".").join("a.json");
-        let found = keep_inputs("--output", &same, &[&new, &input]).unwrap_err();
-        assert!(found.is::<Misused>() && found.to_string().contains("this command reads it"), "{found}");
-        keep_inputs("--output", &new, &[&input]).unwrap();
     }
 }

@@ -9,7 +9,12 @@ use tacho_decide::{compare::Confidence, gate::Rule};
 use super::compare::{confidence, missing, share};
 use super::error::{ArgError, ArgumentError, UsageError};
 use super::serve::{self, ServeArgs};
-use super::{gate::rules, shared::history::HistoryArgs, shared::live::LiveArgs, shared::tags::ONE_RUN};
+use super::{
+    gate::rules,
+    shared::history::HistoryArgs,
+    shared::live::LiveArgs,
+    shared::tags::{ONE_RUN, WRITES},
+};
 
 static AB_TEST: Group =
     group("ab-test options", "ab-test options", "The two servers, the regressions allowed, and the test.");
@@ -75,7 +80,7 @@ flags! {
                 "Percentage of B's requests that may fail (default: no significant increase over A).") => share;
             confidence: Confidence = tacho(&["--confidence"], Int, "PERCENT", DefaultValue::Int(95), &AB_TEST,
                 "Confidence level, 80 to 99. 100 minus it bounds the false-positive rate of all rules and looks together.").between(80.0, 99.0) => confidence;
-            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &AB_TEST, "Write a page with the verdict and all metrics.");
+            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &AB_TEST, "Write a page with the verdict and all metrics.").tagged(WRITES);
         ]
     }
 }

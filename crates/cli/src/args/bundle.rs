@@ -8,6 +8,7 @@ use tacho_decide::compare::Confidence;
 use super::compare::{confidence, share};
 use super::shared::sign_in::{self, SIGN_IN};
 use super::{error::ArgError, serve};
+use crate::args::shared::tags::WRITES;
 
 static BUNDLE: Group = group("bundle options", "bundle options", "The run, the file to write, and what is added.");
 static VERIFY: Group = group("verify options", "verify options", "The bundle and the key of its signature.");
@@ -32,7 +33,7 @@ flags! {
             run: Vec<PathBuf> = tacho(&["RUN"], Rest(1), "RUN", Unset, &BUNDLE,
                 "A result that has its log next to it or was saved with --save-detailed, or the log of a run (--log).").required();
             output: Option<PathBuf> = tacho(&["--output", "-o"], Str, "FILE", Unset, &BUNDLE,
-                "File to write (default: the name of RUN with .tacho.zip).");
+                "File to write (default: the name of RUN with .tacho.zip).").tagged(WRITES);
             workload: Option<PathBuf> = tacho(&["--workload"], Str, "FILE", Unset, &BUNDLE,
                 "The requests that --save-workload wrote (default: the file that the command of the run names; otherwise made again \
                  from its flags and seed, if the dataset is synthetic).").excludes(&["--no-workload"]);

@@ -8,6 +8,7 @@ use tacho_record::metric::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, ArgumentError, UsageError, unknown_metric};
+use crate::args::shared::tags::WRITES;
 
 static INPUT: Group = group("input options", "input options", "Results, metrics and confidence.");
 static LIMITS: Group = group("limit options", "limit options", "Latency limits of a load level.");
@@ -53,11 +54,11 @@ flags! {
             ttft_slack_pct: f64 = tacho(&["--ttft-slack-pct"], Float, "PERCENT", DefaultValue::Float(5.0), &LIMITS, "Tolerance above the TTFT limit.");
             tpot_slack_pct: f64 = tacho(&["--tpot-slack-pct"], Float, "PERCENT", DefaultValue::Float(5.0), &LIMITS, "Tolerance above the TPOT limit.");
             html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &OUTPUT,
-                "Write a self-contained HTML report with tables and charts. With several groups each gets its own page too.");
+                "Write a self-contained HTML report with tables and charts. With several groups each gets its own page too.").tagged(WRITES);
             plot: Option<bool> = tacho(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or not (default: on).");
             excel_out: Option<PathBuf> = tacho(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
-                "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 disables it.");
-            markdown: Option<PathBuf> = tacho(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write the printed report to a file too.");
+                "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 disables it.").tagged(WRITES);
+            markdown: Option<PathBuf> = tacho(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write the printed report to a file too.").tagged(WRITES);
             csv_out_dir: Option<PathBuf> = tacho(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this directory.");
         ]
     }

@@ -7,6 +7,7 @@ use tacho_workload::sessions::{DumpSpec, Language, Scaling};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, ArgumentError};
+use crate::args::shared::tags::WRITES;
 
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static SLICE_OPTIONS: Group = group("slice options", "options", "Number and length of slices.");
@@ -33,7 +34,7 @@ flags! {
     SlicesArgs {
         SLICE_ROWS [
             input: String = vllm(&["--input"], Str, "FILE", Unset, &FILES, "Text file to cut.").required();
-            output: String = vllm(&["--output"], Str, "FILE", Unset, &FILES, "File to write, as JSON lines.").required();
+            output: String = vllm(&["--output"], Str, "FILE", Unset, &FILES, "File to write, as JSON lines.").tagged(WRITES).required();
             tokenizer: String = vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts: a Hub id or a directory.").required();
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", DefaultValue::Int(1000), &SLICE_OPTIONS, "Number of slices.");
             input_len: i64 = vllm(&["--input-len"], Int, "TOKENS", DefaultValue::Int(1024), &SLICE_OPTIONS, "Length of a slice.");
@@ -62,7 +63,7 @@ pub(crate) static SHAREGPT_TABLE: Table = Table {
 flags! {
     SharegptArgs {
         SHAREGPT_ROWS [
-            files: Vec<PathBuf> = vllm(&["FILE"], Rest(2), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write.").required();
+            files: Vec<PathBuf> = vllm(&["FILE"], Rest(2), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write.").tagged(WRITES).required();
             seed: i64 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &TESTS, "Seed of order and sample.");
             max_items: Option<usize> = vllm(&["--max-items"], Int, "N", Unset, &TESTS, "Maximum number of conversations.").at_least(0);
             min_turns: Option<usize> = vllm(&["--min-turns"], Int, "N", Unset, &TESTS, "Minimum messages per conversation.").at_least(0);
@@ -139,7 +140,7 @@ flags! {
                  infer_flat_agents=true. May be given several times.");
             to: Option<String> = tacho(&["--to"], Str, "NAME", Unset, &TRACE_FILES,
                 "Format to write: model (default), mooncake, multi_turn or conversations. What a format cannot hold is an error.");
-            output: Option<PathBuf> = tacho(&["--output", "-o"], Str, "FILE", Unset, &TRACE_FILES, "File to write (default: standard output).");
+            output: Option<PathBuf> = tacho(&["--output", "-o"], Str, "FILE", Unset, &TRACE_FILES, "File to write (default: standard output).").tagged(WRITES);
             time_scale: Option<f64> = tacho(&["--time-scale"], Float, "FACTOR", Unset, &PART,
                 "Factor of times and pauses. 0.5 is twice as fast; applied after the cap.");
             idle_gap_cap: Option<f64> = tacho(&["--idle-gap-cap"], Float, "SECONDS", Unset, &PART,

@@ -5,6 +5,7 @@ use tacho_args::declare::*;
 use super::compare::missing;
 use super::error::{ArgError, ArgumentError};
 use super::shared::sign_in::{self, SIGN_IN, SignInArgs};
+use crate::args::shared::tags::WRITES;
 
 static FIT: Group = group("fit options", "fit options", "Measurements and the profile to write.");
 pub(crate) static LIMITS: Group = group(
@@ -35,7 +36,7 @@ flags! {
                 "Detailed results or logs of the server at several concurrencies.");
             base_url: Option<String> = tacho(&["--base-url"], Str, "URL", Unset, &FIT,
                 "Measure this server; with RESULT, only read its limits.");
-            output: String = tacho(&["--output"], Str, "FILE", DefaultValue::Str("profile.json"), &FIT, "File of the profile.");
+            output: String = tacho(&["--output"], Str, "FILE", DefaultValue::Str("profile.json"), &FIT, "File of the profile.").tagged(WRITES);
             name: Option<String> = tacho(&["--name"], Str, "NAME", Unset, &FIT, "Name of the profile (default: the file's name).");
             model: Option<String> = tacho(&["--model"], Str, "NAME", Unset, &FIT, "Model to request, with --base-url.");
             tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &FIT, "Tokenizer of the prompts, with --base-url.");

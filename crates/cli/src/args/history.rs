@@ -8,6 +8,7 @@ use tacho_record::history::History;
 
 use super::error::{ArgError, ArgumentError};
 use super::shared::history::{DIRECTORY, Pairs, TAG, TAG_GIT, pairs};
+use crate::args::shared::tags::WRITES;
 
 static OPTIONS: Group = group("history options", "options", "The history, and what of it.");
 
@@ -133,7 +134,7 @@ flags! {
                 "The baseline and the candidate: the start of their ids or commits.").required();
             history: History = PLACE => history;
             filter: Pairs = FILTER => pairs;
-            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &OPTIONS, "Write an HTML report too.");
+            html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &OPTIONS, "Write an HTML report too.").tagged(WRITES);
         ]
     }
 }

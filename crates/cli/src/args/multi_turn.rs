@@ -9,6 +9,7 @@ use crate::args::error::{ArgError, ArgumentError};
 use crate::args::offline::rows::LIVE;
 use crate::args::shared::live::{self, LiveArgs};
 use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
+use crate::args::shared::tags::WRITES;
 
 const U32_MAX: f64 = u32::MAX as f64;
 
@@ -45,7 +46,7 @@ flags! {
         ROWS [
             input_file: PathBuf = vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
                 "Conversations (a list), or how to make them (an object with filetype generate_conversations).").required();
-            output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's responses.");
+            output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's responses.").tagged(WRITES);
             seed: u32 = vllm(&["--seed"], Int, "SEED", DefaultValue::Int(0), &INPUT, "Seed of conversations, choices and pauses.").between(0.0, U32_MAX);
             model: String = vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model to request, and its tokenizer.").required();
             served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "Model name in requests, if it differs from --model.");
@@ -75,13 +76,13 @@ flags! {
             no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Request whole responses instead of streams.");
             send_conversation_id: bool = vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID.");
             excel_output: bool = vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write the tables as an Excel workbook.");
-            stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write the metrics of every request as JSON.");
+            stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write the metrics of every request as JSON.").tagged(WRITES);
             verbose: bool = vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Log what each client does, and add the time between a user's messages.");
             print_content: bool = vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and responses as they arrive.");
             exact_lengths: bool = tacho(&["--exact-lengths"], Switch, "", Off, &LOAD,
                 "Request responses of exactly the maximum length (min_tokens, ignore_eos).");
             dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &INPUT, "Generate the conversations without sending them.");
-            save_workload: Option<PathBuf> = tacho(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before the run.");
+            save_workload: Option<PathBuf> = tacho(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before the run.").tagged(WRITES);
         ]
         ..live: LiveArgs;
         ..sign_in: SignInArgs;

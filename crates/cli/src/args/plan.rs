@@ -11,7 +11,7 @@ use tacho_record::metric::Known;
 
 use super::error::{ArgError, ArgumentError};
 use super::serve::{self, ServeArgs};
-use super::shared::tags::{NEEDS_SERVER, SETS_LENGTH, SETS_LEVEL};
+use super::shared::tags::{NEEDS_SERVER, SETS_LENGTH, SETS_LEVEL, WRITES};
 
 static PLAN: Group = group("plan options", "plan options", "Profile, load, SLOs and workload.");
 
@@ -47,7 +47,7 @@ flags! {
                 DefaultValue::Str("least-loaded"), &PLAN, "Load-balancing policy.") => try_named;
             max_replicas: usize = tacho(&["--max-replicas"], Int, "N", DefaultValue::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
             plot: Option<PathBuf> = tacho(&["--plot"], Str, "FILE", Unset, &PLAN,
-                "Write a chart of latency against load: .png, .svg or .html, with 95% range, SLOs, measurements.") => drawable;
+                "Write a chart of latency against load: .png, .svg or .html, with 95% range, SLOs, measurements.").tagged(WRITES) => drawable;
             measured: Vec<PathBuf> = tacho(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
                 "Result of this server and workload, to show next to its prediction in table and chart.");
         ]

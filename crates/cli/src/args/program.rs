@@ -1,14 +1,15 @@
 //! The program: dispatches a command line to a command and prints the top-level help. `commands` has the list of
 //! commands.
 
-use std::{ffi::OsString, fmt};
+use std::{ffi::OsString, fmt, path::Path};
 
 use tacho_args::command::{Family, after, find, read};
 use tacho_args::grammar::{Parsed, Values, Wanted};
-use tacho_args::{UsageError, help};
+use tacho_args::{UsageError, flag::Flag, help};
+use tacho_core::json::Value;
 
 use super::help::{topics, warnings};
-use super::{error::ArgError, scripts};
+use super::{error::ArgError, error::ArgumentError, scripts, shared::tags::WRITES};
 use crate::{code::Exit, terminal::columns};
 
 /// A subcommand; [`task`] creates its prepared function.
@@ -55,8 +56,45 @@ pub(crate) fn parse(
     let args = scripts::understood(&args);
     let Some((command, argv)) = find(commands, &args) else { return outside(commands, &args) };
     match read(command.table, argv)? {
-        Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
+        Parsed::Values(values) => {
+            keep_inputs(&values)?;
+            (command.prepare)(values).map(Invocation::Run)
+        }
         Parsed::Help(wanted) => Ok(Invocation::Print(help::help(command.table, &wanted, columns()))),
+    }
+}
+
+/// Refuses to write a file that another value of the command line names, also within the text of a class or a command.
+fn keep_inputs(values: &Values) -> Result<(), ArgumentError> {
+    let file = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    // Of a list, the last value is the output.
+    let split = |flag: &Flag, value| {
+        let mut texts = texts(value);
+        (if flag.has(WRITES) { texts.pop() } else { None }, texts)
+    };
+    let outputs = values.iter().filter_map(|(flag, value)| Some((flag, split(flag, value).0?)));
+    for (flag, output) in outputs {
+        let directory = match flag.long() {
+            "--result-filename" => values.get("--result-dir").as_str().unwrap_or_default(),
+            _ => "",
+        };
+        let Some(written) = file(&Path::new(directory).join(output)) else { continue };
+        let is_same = |text: &str| file(Path::new(text)).as_ref() == Some(&written);
+        let names = |text: &str| is_same(text) || text.split([' ', '=', '\'', '"']).any(is_same);
+        if values.iter().any(|(flag, value)| split(flag, value).1.into_iter().any(names)) {
+            let problem = format!("{} {output}: this command reads it; name another file", flag.long());
+            return Err(ArgumentError::other(problem));
+        }
+    }
+    Ok(())
+}
+
+/// The texts of a value.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Str(text) => vec![text],
+        Value::List(values) => values.iter().flat_map(texts).collect(),
+        _ => Vec::new(),
     }
 }
 

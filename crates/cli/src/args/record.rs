@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use tacho_args::declare::*;
 
 use super::error::ArgumentError;
+use crate::args::shared::tags::WRITES;
 
 static RECORD: Group = group("record options", "record options", "Addresses and the trace to write.");
 
@@ -27,7 +28,7 @@ flags! {
             listen: SocketAddr = tacho(&["--listen"], Str, "HOST:PORT", DefaultValue::Str("127.0.0.1:9000"), &RECORD,
                 "Address to listen on.") => address;
             output: PathBuf = tacho(&["--output", "-o"], Str, "FILE", DefaultValue::Str("trace.jsonl"), &RECORD,
-                "File of the trace; it must not exist.");
+                "File of the trace; it must not exist.").tagged(WRITES);
             tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &RECORD,
                 "Tokenizer that finds shared prefixes, and counts tokens that the server does not report (default: built in).");
         ]

@@ -10,6 +10,7 @@ use tacho_run::rebuild::{Changes, Window};
 use super::compare::missing;
 use super::error::{ArgError, ArgumentError};
 use super::serve::{Destination, Outputs, gap_thresholds, goodput, percentile_list};
+use crate::args::shared::tags::WRITES;
 
 static REPORT: Group = group("report options", "report options", "Tables and formats.");
 static LOG: Group =
@@ -52,7 +53,7 @@ flags! {
             save: bool = tacho(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
             save_benchmark_report: Option<PathBuf> = tacho(&["--save-benchmark-report"], Str, "FILE", Unset, &REPORT,
-                "Write the metrics of one run as a benchmark report 0.2 of llm-d (JSON), and nothing else.");
+                "Write the metrics of one run as a benchmark report 0.2 of llm-d (JSON), and nothing else.").tagged(WRITES);
             percentile_metrics: Option<Vec<MetricKind>> = tacho(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
             metric_percentiles: Option<Vec<f64>> = tacho(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.") => percentiles;
             goodput: Option<GoodputLimits> = tacho(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs of a request in milliseconds: ttft, tpot or e2el.") => goodput;
@@ -61,21 +62,21 @@ flags! {
                  window; either side may be left out. `steady` selects the steady-state window.") => window;
             tokenizer: Option<String> = tacho(&["--tokenizer"], Str, "NAME", Unset, &LOG,
                 "Tokenizer to count responses again, if its recorded name is not found.");
-            save_result: Option<PathBuf> = tacho(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
+            save_result: Option<PathBuf> = tacho(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.").tagged(WRITES);
             save_detailed: bool = tacho(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Include per-request values in the result.");
-            plot_timeline: Option<PathBuf> = tacho(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.");
+            plot_timeline: Option<PathBuf> = tacho(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.").tagged(WRITES);
             timeline_itl_thresholds: (f64, f64) = tacho(&["--timeline-itl-thresholds"], Str, "MS,MS", DefaultValue::Str("25,50"), &LOG_FILES,
                 "Inter-token latencies at which the timeline changes color.") => thresholds;
-            plot_dataset_stats: Option<PathBuf> = tacho(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
+            plot_dataset_stats: Option<PathBuf> = tacho(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.").tagged(WRITES);
             html: Option<PathBuf> = tacho(&["--html"], Str, "FILE", Unset, &LOG_FILES,
-                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests.");
+                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests.").tagged(WRITES);
             card: Option<PathBuf> = tacho(&["--card"], Str, "FILE", Unset, &LOG_FILES,
                 "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
-                 The name ends in .png or .svg.");
+                 The name ends in .png or .svg.").tagged(WRITES);
             save_requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
-                "Write one row per request: .jsonl, .csv (without lists) or .parquet.");
+                "Write one row per request: .jsonl, .csv (without lists) or .parquet.").tagged(WRITES);
             summary_json: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
-                "Write the metrics without lists as one JSON object; - prints it, and the report to standard error.");
+                "Write the metrics without lists as one JSON object; - prints it, and the report to standard error.").tagged(WRITES);
             verbose: bool = tacho(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");
             no_charts: bool = tacho(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal.");
         ]

@@ -14,7 +14,7 @@ use super::serve::{self, ServeArgs};
 use super::shared::engine::{self, CAPACITY, ENGINE};
 use super::shared::live;
 use super::shared::sign_in::{self, SIGN_IN};
-use super::shared::tags::{NEEDS_SERVER, SCREEN};
+use super::shared::tags::{NEEDS_SERVER, SCREEN, WRITES};
 use tacho_args::declare::*;
 
 pub(crate) static SCENARIO: Group = group("benchmark options", "options", "Prompts, requests and repetitions.");
@@ -65,10 +65,10 @@ flags! {
                 "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.").tagged(NEEDS_SERVER);
         ]
         OUTPUT [
-            output_json: Option<String> = tacho(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
+            output_json: Option<String> = tacho(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.").tagged(WRITES);
             sim: bool = tacho(&["--sim"], Switch, "", Off, &TACHO, "Benchmark the built-in simulator; short for --backend sim.");
             dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &TACHO, "Generate the workload and show it without sending it.");
-            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &TACHO, "Write the requests as JSON lines.");
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &TACHO, "Write the requests as JSON lines.").tagged(WRITES);
         ]
         {
             backend: FlagValue<String> = BACKEND;

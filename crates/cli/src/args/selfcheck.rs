@@ -5,6 +5,7 @@ use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::error::ArgumentError;
+use crate::args::shared::tags::WRITES;
 
 static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
@@ -37,7 +38,7 @@ flags! {
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
             timestamps: TimestampSource = tacho(&["--timestamps"], Choice(&TimestampSource::NAMES), "WHERE", DefaultValue::Str("kernel"), &OPTIONS,
                 "Source of receive timestamps: kernel, or user for comparison.") => try_named;
-            json: Option<String> = tacho(&["--json"], Kind::Str, "FILE", DefaultValue::Unset, &OPTIONS, "Write the results to this file too.");
+            json: Option<String> = tacho(&["--json"], Kind::Str, "FILE", DefaultValue::Unset, &OPTIONS, "Write the results to this file too.").tagged(WRITES);
         ]
     }
 }

@@ -35,6 +35,8 @@ pub(crate) mod tags {
     /// Sets the load of a run: its rate, its concurrency, or all send times.
     pub(crate) const SETS_LEVEL: u32 = 1 << 12;
     pub(crate) const SETS_LENGTH: u32 = 1 << 13;
+    /// Names a file that the command writes. It must not be one that another flag names.
+    pub(crate) const WRITES: u32 = 1 << 14;
 }
 
 /// The first entries of vLLM's argument dump.

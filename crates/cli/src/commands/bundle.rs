@@ -22,15 +22,12 @@ use tacho_run::serve::{Contact, prepare, save_workload, workload_digest};
 
 use self::plan::{Recipe, Source};
 use super::{compare::sides::log_of, selfcheck, serve};
-use crate::exit::{Exit, keep_inputs, note, saved};
+use crate::exit::{Exit, note, saved};
 use crate::{args::bundle::BundleArgs, args::program::build, args::selfcheck::SelfcheckArgs};
 
 pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Exit> {
     let path = &args.run[0];
     let target = args.output.clone().unwrap_or_else(|| path.with_extension("tacho.zip"));
-    let selfcheck = args.selfcheck.as_ref().and_then(|file| file.as_deref().map(Path::new));
-    let named = [Some(path.as_path()), args.workload.as_deref(), args.sign.as_deref(), selfcheck];
-    keep_inputs("--output", &target, &named.into_iter().flatten().collect::<Vec<_>>())?;
     let signer = args.sign.as_deref().map(signer).transpose()?;
     let run = Run::find(path)?;
     let mut members = vec![Member { name: RESULT.to_owned(), content: run.result_bytes()? }];

@@ -14,13 +14,9 @@ use tacho_report::style::{harmless, harmless_line};
 use self::sides::{detailed, sides};
 use super::sweep::make_directory;
 use crate::args::compare::CompareArgs;
-use crate::exit::{Exit, keep_inputs, note, show};
+use crate::exit::{Exit, note, show};
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let outputs = [("--html", &args.html), ("--excel-out", &args.excel_out), ("--markdown", &args.markdown)];
-    for (flag, path) in outputs {
-        path.as_ref().map(|path| keep_inputs(flag, path, &args.files)).transpose()?;
-    }
     let mut sides = sides(&args.files)?;
     // The log of a run has per-request times, which allow more precise verdicts.
     if !args.as_script {

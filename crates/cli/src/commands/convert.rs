@@ -12,7 +12,7 @@ use tacho_workload::{RangeRatio, SlicesSpec};
 
 use crate::args::convert::{SharegptArgs, SlicesArgs, TraceArgs};
 use crate::commands::sim::load;
-use crate::exit::{Exit, Misused, keep_inputs, saved};
+use crate::exit::{Exit, Misused, saved};
 
 pub(crate) fn slices(args: &SlicesArgs) -> anyhow::Result<Exit> {
     if args.input.starts_with("http://") || args.input.starts_with("https://") {
@@ -132,9 +132,6 @@ pub(crate) fn trace_format(flag: &str, name: &str) -> anyhow::Result<Format> {
 
 pub(crate) fn trace(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| trace_format("--format", name)).transpose()?;
-    if let Some(output) = &args.output {
-        keep_inputs("--output", output, &args.input)?;
-    }
     let options = Options::parse(args.options.iter().map(String::as_str))?;
     let to = args.to.as_deref().map(|name| trace_format("--to", name)).transpose()?.unwrap_or(Format::Model);
     let scaling = args.scaling();

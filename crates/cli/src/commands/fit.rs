@@ -21,7 +21,6 @@ use crate::{args, args::serve::ServeArgs, args::shared::sign_in, exit::Exit, int
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
-    crate::exit::keep_inputs("--output", Path::new(&args.output), &args.results)?;
     check_writable(Path::new(&args.output))?;
     let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
     let mut known = known_limits(args, endpoint.as_ref())?;

@@ -13,11 +13,11 @@ use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::{card, export::requests, style};
 
 use crate::args::serve::{Destination, Outputs};
-use crate::exit::{Misused, keep_inputs, misused, saved};
+use crate::exit::{Misused, misused, saved};
 
 impl Outputs {
-    /// Checks, before the run starts, that the files are writable and that none replaces an input.
-    pub(crate) fn check(&self, inputs: &[PathBuf]) -> anyhow::Result<()> {
+    /// Checks, before the run starts, that the files are writable.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::Format::of(path)
                 .ok_or_else(|| tacho_report::Error::RequestsFormat { path: path.clone() })
@@ -37,16 +37,8 @@ impl Outputs {
             Destination::File(path) => Some(path),
             Destination::Stdout => None,
         });
-        let files = [
-            ("--save-requests", self.requests.as_ref()),
-            ("--report", self.page.as_ref()),
-            ("--card", self.card.as_ref()),
-            ("--summary-json", summary),
-        ];
-        files.into_iter().filter_map(|(flag, path)| Some((flag, path?))).try_for_each(|(flag, path)| {
-            keep_inputs(flag, path, inputs)?;
-            check_writable(path)
-        })
+        let files = [self.requests.as_ref(), self.page.as_ref(), self.card.as_ref(), summary];
+        files.into_iter().flatten().try_for_each(|path| check_writable(path))
     }
 
     /// Whether standard output is reserved for machine-readable output.

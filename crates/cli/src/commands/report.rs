@@ -19,7 +19,7 @@ use tacho_rowlog::Stored;
 use super::{platform, sweep::outcome::table};
 use crate::args::report::ReportCommandArgs;
 use crate::commands::compare::sides::{detailed, of_log, sides};
-use crate::exit::{Exit, keep_inputs, note, saved, show};
+use crate::exit::{Exit, note, saved, show};
 
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
@@ -29,7 +29,6 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let wanted = |path: &&PathBuf| args.paths.len() == 1 || !is_by_product(path);
     let paths: Vec<PathBuf> = args.paths.iter().filter(wanted).cloned().collect();
     if let Some(target) = &args.flags.save_benchmark_report {
-        keep_inputs("--save-benchmark-report", target, &paths)?;
         return save_benchmark_report(&paths, target);
     }
     let logs = paths.iter().filter(|path| Stored::is_log(path)).count();
@@ -151,7 +150,7 @@ fn report_several(files: &[PathBuf], one_directory: bool, args: &ReportCommandAr
     let Some(page) = &args.outputs.page else {
         bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
     };
-    args.outputs.check(&args.paths)?;
+    args.outputs.check()?;
     for line in write_several(files, one_directory, page)? {
         writeln!(tacho_report::out(), "{line}")?;
     }

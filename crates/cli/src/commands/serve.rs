@@ -35,7 +35,7 @@ use tacho_sim::Server;
 use super::outputs::{command_line, recorded_command, tacho_command};
 use super::{check::code, screen::Screen};
 use crate::args::serve::{Decided, ServeArgs};
-use crate::exit::{self, Advised, Exit, keep_inputs, shown};
+use crate::exit::{self, Advised, Exit, shown};
 use crate::{args::shared::tags::WINDOW, interrupt::Interrupt};
 use destination::Destination;
 
@@ -67,10 +67,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         screen.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
-    args.outputs.check(&args.inputs())?;
-    if let Some(path) = &args.tacho.save_workload {
-        keep_inputs("--save-workload", Path::new(path), &args.inputs())?;
-    }
+    args.outputs.check()?;
     let simulator = simulator::start(args)?;
     if !args.points.loads.is_empty() {
         drop(screen);

@@ -104,6 +104,12 @@ fn no_output_replaces_an_input() {
     let sim = "serve --sim --sim-profile instant --num-prompts 3 --random-input-len 8 --random-output-len 4";
     assert!(run(&format!("{sim} --save-result --save-detailed --result-filename r.json")).status.success());
     assert!(run(&format!("{sim} --save-workload w.jsonl --log w.rows")).status.success());
+    let [chats, schema] = [r#"[{"id": "a", "messages": []}]"#, r#"{"type": "object"}"#];
+    std::fs::create_dir(place.path().join("out")).unwrap();
+    for (name, text) in [("c.json", chats), ("s.json", schema), ("out/d.jsonl", r#"{"prompt": "hi"}"#)] {
+        std::fs::write(place.path().join(name), text).unwrap();
+    }
+    let custom = "serve --sim --dataset-name custom --dataset-path";
     for (input, line) in [
         ("r.json", "bundle r.json -o r.json".to_owned()),
         ("r.json", "report r.json --summary-json ./r.json".to_owned()),
@@ -111,7 +117,13 @@ fn no_output_replaces_an_input() {
         ("r.json", "compare r.json r.json --markdown r.json".to_owned()),
         ("r.json", "fit r.json --output r.json".to_owned()),
         ("w.jsonl", "convert trace w.jsonl --output w.jsonl".to_owned()),
-        ("w.jsonl", "serve --sim --dataset-name custom --dataset-path w.jsonl --save-workload w.jsonl".to_owned()),
+        ("c.json", "convert sharegpt c.json ./c.json".to_owned()),
+        ("c.json", "multi-turn --model m --input-file c.json --output-file c.json".to_owned()),
+        ("s.json", "structured-output --sim --json-schema-path s.json --save-workload s.json".to_owned()),
+        ("w.jsonl", format!("{custom} w.jsonl --save-workload w.jsonl")),
+        ("out/d.jsonl", format!("{custom} out/d.jsonl --save-result --result-dir out --result-filename d.jsonl")),
+        ("out/d.jsonl", "throughput --backend sim --dataset-path out/d.jsonl --output-json out/d.jsonl".to_owned()),
+        ("w.jsonl", "serve --sim --class a:--dataset-path=w.jsonl --summary-json w.jsonl".to_owned()),
         ("w.jsonl", "serve --sim --workload w.jsonl --save-requests w.jsonl".to_owned()),
     ] {
         let before = std::fs::read(place.path().join(input)).unwrap();

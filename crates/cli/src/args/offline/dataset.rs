@@ -6,6 +6,7 @@ use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB, RANDOM};
 use crate::args::serve::{FURTHER, SOURCES, TEMPLATE};
+use crate::args::shared::tags::WRITES;
 
 pub(crate) static QUESTIONS: Group =
     group("question dataset options", "tacho options", "The question sets spec_bench and speed_bench.");
@@ -29,7 +30,7 @@ flags! {
         FILE_ROWS [
             workload: Option<String> = tacho(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.").excludes(&["--save-workload"]);
             save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &DATASET,
-                "Write the measured requests to a file, one a line, before the engine starts.");
+                "Write the measured requests to a file, one a line, before the engine starts.").tagged(WRITES);
         ]
     }
 }

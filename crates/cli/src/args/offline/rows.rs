@@ -7,6 +7,8 @@ pub(crate) use tacho_args::flag::HELP;
 
 pub(crate) use crate::args::shared::live::LIVE;
 
+use crate::args::shared::tags::WRITES;
+
 pub(crate) static RUN: Group = group("run options", "options", "Batch, repetitions and results.");
 pub(crate) static DATASET: Group = group("dataset options", "options", "Source of the prompts.");
 pub(crate) static RANDOM: Group =
@@ -21,7 +23,8 @@ pub(crate) const OUTPUT_JSON: Flag = vllm(
     Unset,
     &RUN,
     "File for the results. Its directory is created and checked before the run.",
-);
+)
+.tagged(WRITES);
 pub(crate) const N: Flag = vllm(&["--n"], Int, "N", DefaultValue::Int(1), &RUN, "Sequences per prompt.").at_least(1);
 pub(crate) const PROFILE: Flag =
     vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config.");
@@ -39,7 +42,7 @@ flags! {
             worker_timeout: Option<Duration> = tacho(&["--worker-timeout"], Seconds, "SEC", Unset, &TACHO,
                 "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
             engine_log: Option<String> = tacho(&["--engine-log"], Str, "FILE", Unset, &TACHO,
-                "Write the engine's log to a file instead of standard error.");
+                "Write the engine's log to a file instead of standard error.").tagged(WRITES);
             decode_bench: bool = switch(&["--decode-bench"], &TACHO,
                 "Measure decoding alone: the DecodeBenchConnector fills the prompts' KV cache.");
             sim_profile: Option<String> = tacho(&["--sim-profile"], Str, "NAME", Unset, &TACHO,

@@ -9,6 +9,7 @@ use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDatas
 use super::{MAX_SEED, SCENARIO, SERVER, TACHO, as_serve};
 use crate::args::error::{ArgError, ArgumentError, unfit_dataset};
 use crate::args::shared::sign_in::{self, SIGN_IN};
+use crate::args::shared::tags::WRITES;
 use crate::{args::offline::rows::LIVE, args::serve::ServeArgs, args::shared::live};
 
 const BACKENDS: &[&str] = &[
@@ -75,7 +76,7 @@ flags! {
             save_results: bool = vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file.");
             - vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run.");
             result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; created if missing.");
-            - vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file.");
+            - vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file.").tagged(WRITES);
             - vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Generate the full output length, past the end of text.");
             - vllm(&["--percentile-metrics"], Str, "NAMES", DefaultValue::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el.");
             - vllm(&["--metric-percentiles"], Str, "LIST", DefaultValue::Str("99"), &RESULT, "Percentiles to report, separated by commas.");
@@ -98,7 +99,7 @@ flags! {
             - tacho(&["--timeout"], Seconds, "SEC", DefaultValue::Float(21600.0), &TACHO, "Maximum seconds per request.");
             dry_run: bool = tacho(&["--dry-run"], Switch, "", Off, &TACHO, "Generate the workload and show it without sending it.");
             save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &TACHO,
-                "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body.");
+                "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body.").tagged(WRITES);
             - tacho(&["--quiet"], Switch, "", Off, &TACHO, "Print only the report.");
             - live::SCREEN;
             - live::HTTP;

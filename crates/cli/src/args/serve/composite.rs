@@ -1,7 +1,5 @@
 //! Values of `tacho serve` that follow from several flags: addresses, adapters, lengths, the load of the simulator.
 
-use std::path::PathBuf;
-
 use tacho_args::repr::quoted;
 use tacho_client::{Balance, Task, host_and_port};
 use tacho_core::AudioFormat;
@@ -65,12 +63,6 @@ impl ServeArgs {
             Some(urls) => split_urls(urls).into_iter().map(shortened).collect(),
             None => vec![format!("http://{}", host_and_port(&self.target.host, self.target.port))],
         }
-    }
-
-    /// The files that requests are read from.
-    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
-        let named = ["--workload", "--sessions", "--dataset-path"].map(|flag| self.values.get(flag));
-        named.into_iter().filter_map(|path| path.as_str().map(PathBuf::from)).collect()
     }
 
     /// Whether servers generate past the end-of-sequence token: always if prompts have no natural response.

@@ -9,7 +9,7 @@ use tacho_metrics::GoodputLimits;
 use super::groups::{FILES, LOG, REPORT};
 use super::lists::{goodput, pairs, percentile_list};
 use crate::args::error::ArgumentError;
-use crate::args::shared::tags::{ONE_RUN, PER_CLASS};
+use crate::args::shared::tags::{ONE_RUN, PER_CLASS, WRITES};
 
 flags! {
     ReportArgs? {
@@ -29,7 +29,7 @@ flags! {
                 "Key-value pairs to store in the result, such as version=0.6.0. Values are stored as text.") => metadata;
             result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &FILES, "Directory of the result files; created if missing.");
             result_filename: Option<String> = vllm(&["--result-filename"], Str, "FILE", Unset, &FILES,
-                "Name of the result file (default: backend, rate, model and time).");
+                "Name of the result file (default: backend, rate, model and time).").tagged(WRITES);
         ]
         METRICS [
             percentile_metrics: Option<String> = vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
@@ -59,16 +59,16 @@ flags! {
     Outputs {
         PAGE [
             page: Option<PathBuf> = tacho(&["--report"], Str, "FILE", Unset, &LOG,
-                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.").tagged(ONE_RUN);
+                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.").tagged(WRITES).tagged(ONE_RUN);
             card: Option<PathBuf> = tacho(&["--card"], Str, "FILE", Unset, &LOG,
                 "Write a share card of the result, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats the \
-                 run. The name ends in .png or .svg.").tagged(ONE_RUN);
+                 run. The name ends in .png or .svg.").tagged(WRITES).tagged(ONE_RUN);
         ]
         FILES_ROWS [
             requests: Option<PathBuf> = tacho(&["--save-requests"], Str, "FILE", Unset, &FILES,
-                "Write one row per request: .jsonl, .csv (without lists) or .parquet.").tagged(ONE_RUN);
+                "Write one row per request: .jsonl, .csv (without lists) or .parquet.").tagged(WRITES).tagged(ONE_RUN);
             summary: Option<Destination> = tacho(&["--summary-json"], Str, "FILE", Unset, &FILES,
-                "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.").tagged(ONE_RUN);
+                "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.").tagged(WRITES).tagged(ONE_RUN);
         ]
         CONSOLE [
             verbose: bool = switch(&["--verbose"], &REPORT, "Print every metric and confidence interval below the report.");

@@ -11,7 +11,7 @@ use super::groups::{
     CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOAD, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
 };
 use crate::args::presets::{NAMES, PRESETS};
-use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN};
+use crate::args::shared::tags::{NEEDS_SERVER, ONE_RUN, PER_STAGE, SAVED, SETS_LEVEL, SETS_LOAD, WHOLE_RUN, WRITES};
 
 flags! {
     TachoArgs {
@@ -31,7 +31,7 @@ flags! {
             strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.").tagged(SAVED);
             dry_run: bool = switch(&["--dry-run"], &MEASURE,
                 "Generate and show the workload, but send nothing. The server is only asked for a missing --model.").tagged(NEEDS_SERVER | ONE_RUN);
-            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests, how they are sent, and their send times, for --workload. Secrets are left out.").tagged(NEEDS_SERVER | ONE_RUN | WHOLE_RUN);
+            save_workload: Option<String> = tacho(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests, how they are sent, and their send times, for --workload. Secrets are left out.").tagged(WRITES).tagged(NEEDS_SERVER | ONE_RUN | WHOLE_RUN);
             class: Vec<String> = tacho(&["--class"], Repeated, "CLASS", Unset, &MIX,
                 "A class of traffic: NAME=WEIGHT: FLAGS, such as 'chat=3: --random-input-len 512 --goodput ttft:300'. Can be \
                  repeated; classes are drawn by weight. FLAGS are those of datasets, sampling, --extra-body, --model, \

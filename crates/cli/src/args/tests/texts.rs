@@ -5,7 +5,8 @@ use tacho_args::grammar::Wanted;
 use tacho_args::help::{SCREEN, flags_of, help};
 
 use super::*;
-use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
+use crate::args::{serve as serve_args, shared::tags::WRITES, sim as sim_args, sweep as sweep_args};
+use crate::commands::COMMANDS;
 use crate::{args::help::topics::TOPICS, args::program::SECTIONS};
 
 #[test]
@@ -23,6 +24,18 @@ fn help_explains_every_usable_flag() {
             assert!(flag.help.len() > 10 && flag.help.ends_with('.'), "{}", flag.names[0]);
         }
     }
+}
+
+/// A flag that writes a file must not replace an input.
+#[test]
+fn flags_that_write_a_file_say_so() {
+    let flags = || COMMANDS.iter().flat_map(|command| command.table.flags.iter());
+    let writes = ["Write ", "File to write", "File for the results", "File of the profile", "File of the trace"];
+    for flag in flags().filter(|flag| flag.metavar == "FILE" && writes.iter().any(|start| flag.help.starts_with(start)))
+    {
+        assert!(flag.has(WRITES), "{} {}", flag.names[0], flag.help);
+    }
+    assert!(flags().filter(|flag| flag.has(WRITES)).count() > 30);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
 
 /// Reports one run, or merges several logs into one report.
 pub(super) fn report(logs: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    args.outputs.check(&args.paths)?;
+    args.outputs.check()?;
     let record = record(logs, args)?;
     if let Some(path) = &args.flags.save_result {
         let detail = if args.flags.save_detailed { Detail::PerRequest } else { Detail::Brief };

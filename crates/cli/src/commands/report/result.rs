@@ -33,7 +33,7 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
     if let Some(flag) = args.log_flags.iter().find(|flag| OF_LOGS.contains(flag)) {
         bail!("{flag} is for the log of a run, and {} has none", path.display());
     }
-    args.outputs.check(&args.paths)?;
+    args.outputs.check()?;
     let named = || path.display().to_string();
     match restored(dict, |setup| args.changes.apply(setup)).with_context(named)? {
         Some(run) if dict.get("tool").is_none() => whole(&run, args),

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let destination = Destination::open(args)?;
-    args.outputs.check(&args.inputs())?;
+    args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
     let prediction = workload.predict()?;
